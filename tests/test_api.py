@@ -12,6 +12,7 @@ import pytest
 
 import deuteron
 from deuteron import api
+from deuteron.builds.manifest import ModelInfo, entry_of
 from deuteron.cli.app import COMMANDS
 from deuteron.errors import InputError, OptionError
 from deuteron.views.run.samples import repeated
@@ -110,6 +111,19 @@ def test_what_is_no_list_of_arrays_is_refused():
     with pytest.raises(InputError) as caught:
         api.check_inputs(model, [[1.0]])
     assert str(caught.value) == "input 0 is a list\n\nhint: give a NumPy array; of a tensor that is `x.numpy()`"
+
+
+def test_a_quantized_build_takes_no_nan():
+    inputs, files = (api.TensorInfo((2,), "float32"),), {"reference.pt2": entry_of(b"")}
+    manifest = api.Manifest("", "", "", "", "", api.BuildOptions(), ModelInfo("net"), files, inputs, (), (), (), ())
+    values = np.array([1, np.nan], np.float32)
+    api.check_inputs(SimpleNamespace(inputs=inputs), [values])  # such as a float TFLite file
+    with pytest.raises(InputError) as caught:
+        api.check_inputs(manifest, [values])
+    assert str(caught.value) == (
+        "input 0 has 1 value that is NaN: integers have no NaN, and each processor makes another number of it\n\n"
+        "hint: replace it before a run: `numpy.nan_to_num(x)`"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, fx, nn
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.quantize import boolean_indices, indexed_writes, inplace, orders, scatters
 
 aten = torch.ops.aten
@@ -64,6 +65,8 @@ SCATTERS: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.zeros(3, 4).index_put((torch.tensor([0, -1, 0]),), x, accumulate=True),
     lambda x: torch.zeros(3, 4).index_put((x[:, 0].argsort(),), x[:1], accumulate=True),
     lambda x: torch.zeros(3, 4).index_put((x[:, 0].argsort(),), x[:, :1], accumulate=True),
+    lambda x: (x * 2).index_put((torch.tensor([0, -1, 0]), torch.tensor([1, 2, 1])), x[:, 0], accumulate=True),
+    lambda x: torch.ones(3, 3, 2).index_put((INDEX[0], x.argsort(0)[0]), x[0][:, None], accumulate=True)[:, :, 0],
     lambda x: torch.where(~(x > 9).scatter(1, x.argmax(1, keepdim=True), 1), x, 0.0),
 ]
 
@@ -73,6 +76,22 @@ def test_scatters_become_comparisons_of_places(function: Callable[[Tensor], Tens
     found = rewritten(Call(function), (3, 4), indexed_writes.write, scatters.write, rtol=1e-6)
     left = [name for target in found for name in ("scatter", "index_add", "index_put") if name in str(target)]
     assert not left
+
+
+def test_sums_at_places_that_the_backend_would_count_once_are_refused() -> None:
+    def model(x: Tensor) -> Tensor:
+        return x.index_put((torch.tensor([[0, 0], [1, 1]]),), x[:2], accumulate=True)
+
+    assert aten.index_put.default in rewritten(Call(model), (3, 4), indexed_writes.write_sums)
+    with pytest.raises(UnsupportedError) as caught:
+        rewritten(Call(model), (3, 4), indexed_writes.check_sums)
+    line = model.__code__.co_firstlineno + 1
+    assert str(caught.value).endswith(
+        f"test_orders.py:{line}: `aten::index_put` with `accumulate=True` has indices that the NPU's backend would add "
+        "only once where they are equal, at `return x.index_put((torch.tensor([[0, 0], [1, 1]]),), x[:2], "
+        "accumulate=True)`\n\nhint: flatten indices and values, and index adjacent dimensions: "
+        "`y.index_put((i.flatten(),), v, True)`"
+    )
 
 
 def _scaled(x: Tensor) -> Tensor:

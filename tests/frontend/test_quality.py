@@ -247,7 +247,23 @@ def test_large_samples_are_thinned_while_they_pass_and_never_too_few(monkeypatch
 def test_an_output_without_layers_is_poor_without_a_worst_one():
     poor, nothing = Output(fx.Graph().placeholder("x"), None, 0), fx.GraphModule({}, fx.Graph())
     wanted, actual = torch.tensor([[1.0, 2.0]]), torch.zeros(1, 2)
-    poor.all.add(wanted, actual, 0)
-    poor.spread.add(wanted, actual, 0)
+    poor.add(wanted, actual)
     (text,) = findings(nothing, nothing, Measured([], {0: poor}, (), ((wanted,),), {}))
     assert text == "output 0 has 0.0 dB of signal to noise compared with the float model"
+
+
+class Chosen(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x[:, :1] > 0, x, x * 0.2)
+
+
+def test_a_choice_that_rounding_turns_in_a_few_samples_is_told():
+    batches = [(torch.tensor([[(-1.0) ** i, 0.3, i / 16]]),) for i in range(16)]
+    assert measured(Chosen(), batches)[1] == ()
+    (text,) = measured(Chosen(), [*batches, (torch.tensor([[1e-4, 0.5, 0.7]]),)])[1]
+    line = Chosen.forward.__code__.co_firstlineno + 1
+    assert told(text) == (
+        f"test_quality.py:{line}: output 0 has 2.0 dB in the worst of 17 samples, and 35.5 dB in the median one: "
+        "rounding turns what `gt` chooses where its operands are nearly equal; blend with weights instead, as "
+        "`torch.sigmoid` gives them, or let the application choose"
+    )

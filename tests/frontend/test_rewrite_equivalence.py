@@ -38,7 +38,7 @@ def exported(module: nn.Module) -> fx.GraphModule:
     return model
 
 
-def rewritten(model: fx.GraphModule, rewrite: Callable[[fx.Node], None], x: Tensor = X) -> fx.GraphModule:
+def rewritten(model: fx.GraphModule, rewrite: Callable[[fx.Node], None], *samples: Tensor) -> fx.GraphModule:
     """The model after a quantiser that rewrites each node, checked."""
 
     class Rewrites(Quantizer):
@@ -54,7 +54,7 @@ def rewritten(model: fx.GraphModule, rewrite: Callable[[fx.Node], None], x: Tens
         def validate(self, model: fx.GraphModule) -> None:
             pass
 
-    before = rewrite_equivalence.original(model, (x,))
+    before = rewrite_equivalence.original(model, [(x,) for x in samples or (X,)])
     return rewrite_equivalence.checked(Rewrites(), lambda: before).transform_for_annotation(model)
 
 
@@ -86,16 +86,50 @@ def test_another_value_or_shape_is_told() -> None:
     with pytest.raises(InternalError) as caught:
         rewritten(exported(Relu()), absolute_instead_of_relu)
     assert str(caught.value) == (
-        "rewriting the model for quantisation changes its output 1 by 2, where its largest magnitude is 3" + HINT
+        "rewriting the model for quantisation changes its output 1: it differs by 2, and its largest magnitude is 3"
+        + HINT
     )
     with pytest.raises(InternalError) as caught:
         rewritten(exported(Relu()), sum_instead_of_relu)
-    assert str(caught.value) == ("rewriting the model for quantisation changes its output 1 from [1, 3] to []" + HINT)
+    assert str(caught.value) == (
+        "rewriting the model for quantisation changes its output 1: it has shape [] in place of [1, 3]" + HINT
+    )
 
 
-def test_a_difference_shows_only_where_the_sample_has_it() -> None:
-    """So the sample is one of the calibration batches, where there are some."""
+def test_a_difference_shows_only_where_a_sample_has_it() -> None:
+    """So calibration batches are among the samples."""
     rewritten(exported(Relu()), absolute_instead_of_relu, X.abs())
+    with pytest.raises(InternalError, match="changes its output 1"):
+        rewritten(exported(Relu()), absolute_instead_of_relu, X.abs(), X)
+
+
+class Whole(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x > 0, (x * 2.5).long()
+
+
+@pytest.mark.parametrize(
+    ("index", "target", "instead"),
+    [(0, aten.gt.Scalar, aten.ge.Scalar), (1, aten.mul.Tensor, lambda x, _: x * 2)],
+)
+def test_another_integer_or_bool_is_told(index: int, target: object, instead: Callable[..., Tensor]) -> None:
+    def other(node: fx.Node) -> None:
+        if node.target is target:
+            node.target = instead
+
+    with pytest.raises(InternalError) as caught:
+        rewritten(exported(Whole()), other, X, torch.tensor([[0.0, -2.1, 0.3]]))
+    assert str(caught.value) == (
+        f"rewriting the model for quantisation changes its output {index}: it has 1 of 3 values that are others" + HINT
+    )
+
+
+def test_integers_that_rounding_moves_may_change() -> None:
+    def rounded(node: fx.Node) -> None:
+        if node.target is aten.mul.Tensor:
+            node.args = (node.args[0], 2.499999)
+
+    rewritten(exported(Whole()), rounded, torch.tensor([[0.0, -2.1, 2.0]]))
 
 
 def test_a_value_that_is_no_number_any_more_is_told() -> None:
@@ -105,7 +139,7 @@ def test_a_value_that_is_no_number_any_more_is_told() -> None:
 
     with pytest.raises(InternalError) as caught:
         rewritten(exported(Relu()), root_instead_of_relu)
-    assert "changes its output 1 by nan, where" in str(caught.value)
+    assert "changes its output 1: it differs by nan, and" in str(caught.value)
 
 
 def test_neither_the_model_nor_random_numbers_are_touched() -> None:

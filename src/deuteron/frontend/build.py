@@ -331,7 +331,8 @@ def _compile(
     def calibrated() -> Iterator[Inputs]:
         return subset.observe(stepped(graph, steps.counted(exported.checked(batches), batches), variables))
 
-    *_, sample = stepped(graph, [exported.inputs, exported.inputs], variables)
+    samples = exported.observed.samples[:2]
+    _, sample, *further = stepped(graph, [samples[0], *samples], variables)
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
@@ -344,6 +345,7 @@ def _compile(
         repeats=True,
         score=None if score is None else lambda module: score(partial(_called, module)),
         flash_left=flash_left,
+        further=further,
     )
     session = run(flow, capture.Captured(graph), sample)
     manager = session.get_executorch_program_manager()

@@ -4,7 +4,7 @@ The steps of the NPU and those of the Cortex-M are defined once. A target's reci
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -121,6 +121,7 @@ class Flow:
         score: measures a model for `options.max_loss`: a larger number is better.
         flash_left: bytes that int8 weights leave of the flash budget of `WeightBits.AUTO`; below 0 if they exceed it.
         packed: nodes of layers with weights of four bits, once the model has been quantised.
+        further: more inputs on which the rewritten float model is compared with the exported one.
         stage: the current stage.
         on_cpu: the operators on the CPU, once the program is complete.
     """
@@ -139,6 +140,7 @@ class Flow:
     score: Callable[[fx.GraphModule], float] | None = None
     flash_left: int | None = None
     packed: tuple[str, ...] = ()
+    further: Sequence[Inputs] = ()
     stage: Stage = Stage.EXPORT
     on_cpu: tuple[CpuOp, ...] = ()
     _floats: fx.GraphModule | None = None
@@ -146,7 +148,7 @@ class Flow:
     _has_begun: bool = False
     _output_dtypes: tuple[torch.dtype, ...] = ()
     _module: fx.GraphModule | None = None
-    _original: rewrite_equivalence.Original = field(default_factory=rewrite_equivalence.Original)
+    _original: tuple[rewrite_equivalence.Run, ...] = ()
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
@@ -259,16 +261,18 @@ class Flow:
         self.stage = Stage.QUANTIZE
         check_fixed_inputs(model)
         if is_another:
-            self.on_cpu, self.sample = (), ()
+            self.on_cpu, self.sample, self.further = (), (), ()
             self.rejected.clear()
             self.recording.clear()
         self._stack.enter_context(self.npu_backend.lowering(self.recording))
-        self.sample = self.sample or _made_up(model)
+        if not self.sample:
+            self.sample = _made_up(model)
+            self.further = [tuple(-x if x.is_floating_point() else x for x in self.sample)]
         if self.train is not None:
             training.evaluate(model)
         check_norms(model)
         check_repeatable(model)
-        self._original = rewrite_equivalence.original(model, self.sample)
+        self._original = rewrite_equivalence.original(model, [self.sample, *self.further])
         boolean_indices.write(model)
         doubles.narrow(model, self.sample)
         if self._has_cortex_m:
@@ -283,6 +287,8 @@ class Flow:
         empties.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             indexed_writes.write(model)
+        else:
+            indexed_writes.write_sums(model)
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)

@@ -6,7 +6,7 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.builds.manifest import TensorInfo
+from deuteron.builds.manifest import REFERENCE, Manifest, TensorInfo
 from deuteron.errors import InputError, counted
 
 Array = npt.NDArray[np.generic]
@@ -66,7 +66,7 @@ def drawn_inputs(model: Signature, count: int, seed: int, like: Sequence[Sample]
 
 
 def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
-    """Check number, shape and dtype of one set of inputs against the model's.
+    """Check number, shape and dtype of one set of inputs against the model's, and quantised builds' inputs for NaN.
 
     Raises:
         InputError: naming the input that differs.
@@ -79,6 +79,13 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
             raise InputError(
                 f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}",
                 hint=_conversion_hint(value, wanted),
+            )
+        is_quantized = isinstance(model, Manifest) and REFERENCE in model.files
+        if is_quantized and value.dtype.kind == "f" and (count := int(np.isnan(value).sum())):
+            raise InputError(
+                f"input {i} has {counted(count, 'value')} that {'is' if count == 1 else 'are'} NaN: integers have no "
+                "NaN, and each processor makes another number of it",
+                hint="replace it before a run: `numpy.nan_to_num(x)`",
             )
 
 

@@ -5,6 +5,7 @@ import logging
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 from tests import full
 from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
 
 from deuteron import api
 from deuteron.errors import InputError, UnsupportedError
@@ -34,6 +36,37 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         return self.function(self, self.layer(x))
+
+
+@dataclass
+class Inner:
+    low: Tensor
+    high: Tensor | None = None
+
+
+@dataclass
+class Outer:
+    first: Tensor
+    parts: list[Inner]
+
+
+def structured(_: Any, x: Tensor) -> Outer:
+    return Outer(x * 2, [Inner(x.relu()), Inner(x, x + 1)])
+
+
+def structured_state(m: Any, x: Tensor) -> Outer:
+    m.kept = m.kept + x
+    return structured(m, m.kept)
+
+
+@pytest.mark.parametrize("function", [structured, structured_state])
+def test_dataclasses_of_outputs_stay_unknown_to_pytorch(function: Callable[..., Any]):
+    observed, graph = captured(Net(function).eval(), SAMPLES)
+    assert len(observed.outputs[0]) == 4
+    assert len(run(graph, (*SAMPLES[0], *(one.initial for one in observed.variables)))) >= 4
+    (value,) = pytree.tree_leaves(Inner(SAMPLES[0][0]))
+    assert isinstance(value, Inner)
+    assert not {Inner, Outer} & set(pytree.SUPPORTED_NODES)
 
 
 def operators(graph: fx.GraphModule) -> list[str]:

@@ -15,10 +15,11 @@ from torch.nn import functional
 
 from deuteron.builds.manifest import StreamInfo
 from deuteron.builds.options import StreamOptions
-from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError
+from deuteron.errors import DeuteronError, InputError, InternalError, OptionError, UnsupportedError
 from deuteron.frontend.eager import capture
 from deuteron.frontend.streaming import check, model
 from deuteron.frontend.streaming.model import Model
+from deuteron.views.compare.windows import OnWindows
 
 GRU = partial(networks.Recurrent, nn.GRU)
 LSTM = partial(networks.Recurrent, nn.LSTM)
@@ -255,3 +256,53 @@ def test_the_example_of_the_guide():
     assert len(list(found.hops([(one,) for one in recordings]))) == 4 * 150
     (printed,) = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert " ".join(printed.split()) == found.info.text
+
+
+def on_windows(window: int) -> tuple[OnWindows, list[str]]:
+    """A stream of two inputs with hops of 2 frames, and the calls that it gets."""
+    calls: list[str] = []
+
+    def step(x: Tensor, _: Tensor) -> list[Tensor]:
+        calls.append(f"step {int(x[0, 0])}")
+        return [x]
+
+    info = StreamInfo(1, window, 2, 1, 0, window_macs=0, macs=0, window_bytes=0, state_bytes=0, outputs=((1, 0),))
+    return OnWindows(info, [(1, 2), (1, 2)], step, lambda: calls.append("reset")), calls
+
+
+def test_each_window_starts_from_the_initial_state_also_of_one_hop():
+    x = torch.arange(4.0)[None]
+    for window, frames, wanted in (
+        (4, 4, ["reset", "step 0", "step 2"]),
+        (4, 2, ["step 0"]),
+        (2, 2, ["reset", "step 0"]),
+        (2, 4, ["reset", "step 0", "step 2"]),
+    ):
+        stream, calls = on_windows(window)
+        assert torch.equal(stream(x[:, :frames], x[:, :frames])[0], x[:, :frames])
+        assert calls == wanted
+
+
+def test_windows_and_sequences_of_unlike_lengths_are_refused():
+    stream, _ = on_windows(4)
+    with pytest.raises(InputError) as caught:
+        stream(torch.zeros(1, 4), torch.zeros(1, 6))
+    assert str(caught.value) == (
+        "windows have 4 and 6 frames along dimension 1, and all inputs of a run need as many\n\n"
+        "hint: cut them to the same frames"
+    )
+
+    class Two(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return (x + y).cumsum(1)
+
+    x = torch.randn(1, 4)
+    observed, graph = capture.captured(Two(), [(x, x)])
+    streamed = model.streamed(observed, graph, observed.samples, StreamOptions(1, 2))
+    assert len(list(streamed.hops([(torch.zeros(1, 6), torch.zeros(1, 6))]))) == 3
+    with pytest.raises(InputError) as caught:
+        list(streamed.hops([(torch.zeros(1, 4), torch.zeros(1, 6))]))
+    assert str(caught.value) == (
+        "the inputs of a calibration batch have 4 and 6 frames, and the stream takes as many of each in every run"
+        "\n\nhint: cut them to the same frames"
+    )

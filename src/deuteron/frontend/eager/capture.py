@@ -25,7 +25,7 @@ from deuteron.errors import DeuteronError, InputError, InternalError, Unsupporte
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks, embeddings
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
-from deuteron.frontend.eager.outputs import Leaves, difference
+from deuteron.frontend.eager.outputs import Leaves, difference, registered
 from deuteron.frontend.eager.state import digest
 from deuteron.frontend.eager.user_code import is_library
 from deuteron.frontend.eager.variables import Attribute, Binding, Step, Variable, argument_names, live, renamed
@@ -158,11 +158,12 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
     failures = list[DeuteronError]()
     for strict in (True, False):
         try:
-            exported = program or _exported(observed, strict=strict)
-            if _lacks_values(exported):  # the other mode has them
-                failures.append(InternalError("the exported program lacks the value of a constant"))
-                continue
-            graph = _flat(exported)
+            with registered(observed.dataclasses):
+                exported = program or _exported(observed, strict=strict)
+                if _lacks_values(exported):  # the other mode has them
+                    failures.append(InternalError("the exported program lacks the value of a constant"))
+                    continue
+                graph = _flat(exported)
         except UnsupportedError:
             raise
         except Exception as e:  # noqa: BLE001 - whatever export raises

@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 
 from deuteron.errors import InputError
 from deuteron.frontend.eager.copying import uncompiled, with_functions_of
-from deuteron.frontend.eager.outputs import Leaves, equal, leaves
+from deuteron.frontend.eager.outputs import Leaves, equal, leaves, unregistered
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
 from deuteron.frontend.eager.user_code import executed, is_only_written, returned_at, written_at
 from deuteron.frontend.eager.variables import Attribute, Binding, Variable, attribute_of
@@ -42,6 +42,7 @@ class Observed:
         attributes: those of which runs change tensors.
         refusal: the error for a module whose outputs depend on earlier runs, unless `variables` explain it.
         variables: the tensors that live from run to run, which `eager.capture` has found to be all of its state.
+        dataclasses: those of the outputs that PyTorch does not know.
     """
 
     module: nn.Module
@@ -52,6 +53,7 @@ class Observed:
     attributes: tuple[Attribute, ...] = ()
     refusal: StateError | None = None
     variables: tuple[Variable, ...] = ()
+    dataclasses: frozenset[type] = frozenset()
 
     def steps(self, batches: Iterable[Inputs]) -> Iterator[tuple[Leaves, list[Tensor]]]:
         """Yield the flattened outputs and the variables after each of a sequence of runs."""
@@ -135,7 +137,8 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
     with environment(module) as reached:
         # PyTorch imports packages when the stance is first set: their code is none of the module's
         with torch.compiler.set_stance("force_eager"), executed(reached.codes) as codes:
-            outputs = [_run(copied(pristine), samples[0])]
+            values = _values(copied(pristine), samples[0])
+        kinds, outputs = unregistered(values), [_leaves(pristine, values)]
         good = [samples[0]]
         for sample in samples[1:]:
             reached.restore()
@@ -169,7 +172,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
                 raise _stateful(others, codes)
             if refusal is not None and not attributes:
                 raise refusal
-    return Observed(pristine, tuple(good), tuple(outputs), draws, (*codes,), attributes, refusal)
+    return Observed(pristine, tuple(good), tuple(outputs), draws, (*codes,), attributes, refusal, dataclasses=kinds)
 
 
 def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
@@ -306,9 +309,14 @@ def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
     Raises:
         InputError: the run fails, with the user's line, or returns values that are no tensors.
     """
+    return _leaves(module, _values(module, inputs, seed))
+
+
+def _values(module: nn.Module, inputs: Inputs, seed: int = 0) -> object:
+    """Return the outputs of a run as the module returns them."""
     try:
         with torch.no_grad(), quiet(), seeded(seed), torch.compiler.set_stance("force_eager"):
-            outputs = module(*copies(inputs))
+            return module(*copies(inputs))
     except Exception as e:
         line = user_line_of(e)
         raise InputError(
@@ -316,6 +324,9 @@ def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
             where=f"{line[0]}:{line[1]}" if line else None,
             hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
         ) from e
+
+
+def _leaves(module: nn.Module, outputs: object) -> Leaves:
     try:
         return leaves(outputs)
     except InputError as e:

@@ -1,13 +1,17 @@
 """Flattens and compares the outputs of modules."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from deuteron.errors import InputError
+from deuteron.frontend.upstream import private_apis
+from deuteron.frontend.upstream.access import value_of
 
 Leaves = tuple[Tensor, ...]
 
@@ -15,21 +19,14 @@ Leaves = tuple[Tensor, ...]
 def leaves(outputs: object) -> Leaves:
     """Return the tensors of an output structure in PyTorch's order, without None.
 
-    Dataclasses are registered with PyTorch, as `torch.export` requires of what a model returns.
-
     Raises:
         InputError: an output is neither a tensor nor None.
     """
-    flat, _ = pytree.tree_flatten(outputs)
-    while unknown := {type(one) for one in flat if dataclasses.is_dataclass(one)}:
-        for kind in unknown:
-            torch.export.register_dataclass(kind)
-        flat, _ = pytree.tree_flatten(outputs)
     found: list[Tensor] = []
-    for value in flat:
+    for value in _parts(outputs):
         if isinstance(value, Tensor):
             found.append(value.detach())
-        elif value is not None:
+        elif value is not None and not _is_dataclass(value):
             raise InputError(
                 f"the model returns a `{type(value).__name__}`",
                 hint="return tensors: one, or a tuple, list, dict or named tuple of them",
@@ -37,6 +34,45 @@ def leaves(outputs: object) -> Leaves:
     if not found:
         raise InputError("the model returns no tensor", hint="return at least one")
     return tuple(found)
+
+
+def tensors(outputs: object) -> list[Tensor]:
+    """Return the tensors of an output structure, which may be symbolic, as `leaves` orders them."""
+    return [value for value in _parts(outputs) if isinstance(value, Tensor)]
+
+
+def unregistered(outputs: object) -> frozenset[type]:
+    """Return the dataclasses of an output structure that PyTorch does not know."""
+    found: list[object] = [value for value in _parts(outputs) if _is_dataclass(value)]
+    return frozenset(map(type, found))
+
+
+@contextmanager
+def registered(kinds: Iterable[type]) -> Generator[None]:
+    """Let PyTorch know dataclasses in this context, as `torch.export` requires of what a model returns.
+
+    Afterwards the user may register them, or have them as leaves, as before.
+    """
+    for kind in kinds:
+        name = f"{kind.__module__}.{kind.__qualname__}.{id(kind)}"  # PyTorch forgets only what has a name of its own
+        torch.export.register_dataclass(kind, serialized_type_name=name)
+    try:
+        yield
+    finally:
+        for kind in kinds:
+            value_of(private_apis.DEREGISTER)(kind)
+
+
+def _parts(outputs: object) -> Iterator[object]:
+    """Yield the leaves of a structure; after a dataclass that PyTorch does not know, the leaves of its fields."""
+    for value in pytree.tree_leaves(outputs):
+        yield value
+        if _is_dataclass(value):
+            yield from _parts([getattr(value, one.name) for one in dataclasses.fields(value) if one.init])
+
+
+def _is_dataclass(value: object) -> TypeGuard[Any]:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def equal(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> bool:

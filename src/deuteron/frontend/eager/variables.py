@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError
 from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.eager.outputs import tensors
 from deuteron.frontend.eager.state import Place, Snapshot
 from deuteron.frontend.inputs import First, Inputs, copies
 from deuteron.frontend.quantize import inplace
@@ -201,7 +202,7 @@ class Step(nn.Module):
             kept = binding.read()
         finally:
             binding.restore(held)
-        return (*(value for value in pytree.tree_leaves(outputs) if value is not None), *kept)
+        return (*tensors(outputs), *kept)
 
 
 def argument_names(module: nn.Module, count: int) -> list[str]:

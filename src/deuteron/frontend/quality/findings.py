@@ -1,12 +1,13 @@
 """Warns about avoidable quantisation errors: what, where, and what to do."""
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 import torch
 from torch import fx
 
-from deuteron.builds.quality import CONSTANT
-from deuteron.frontend.operators import base_name, called
+from deuteron.builds.quality import CONSTANT, LITTLE, decibels
+from deuteron.frontend.operators import base_name, called, is_dequantize
 from deuteron.frontend.quality.measure import CHANGE, Measured, Output, RoundedConstant, constants, rounded_alone
 from deuteron.frontend.source_lines import source_of
 
@@ -31,6 +32,9 @@ _LISTED = 4
 _SHARES = frozenset({"softmax", "_softmax", "log_softmax", "sigmoid", "tanh", "hardsigmoid", "hardtanh"})
 """Operators with bounded results of one unit, whose channels may stay near a constant."""
 
+_JUMP = 30.0
+"""A sample with so many times the median noise has other choices than the float model."""
+
 _LAYERS = ("conv", "linear", "addmm", "lstm", "gru")
 
 
@@ -42,6 +46,7 @@ def findings(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measur
         *_vanished(floats, quantized, measured),
         *_cut_off(measured),
         *(text for i, output in sorted(measured.outputs.items()) for text in _poor(i, output, measured)),
+        *(text for i, output in sorted(measured.outputs.items()) for text in _jumps(i, output)),
         *_other_integers(measured),
     )
 
@@ -131,6 +136,41 @@ def _poor(index: int, output: Output, measured: Measured) -> Iterator[str]:
             line = f", at {worst.source[0]}" if worst.source else ""
             text += f"; of the layers, `{worst.op}` loses most{line}: `deuteron explain` lists all"
         yield text
+
+
+def _jumps(index: int, output: Output) -> Iterator[str]:
+    """Warn about choices that rounding turns in few samples, which the ratio of all samples hides."""
+    middle = median(noise for _, noise in output.samples)
+    ratios = [decibels(*one) for one in output.samples]
+    turned = [ratio for ratio, (_, noise) in zip(ratios, output.samples, strict=True) if noise > _JUMP * middle]
+    choice = next((node for node in _all_before(output.node) if _chooses(node)), None)
+    if choice is not None and turned and min(turned) < LITTLE and output.all.total() >= POOR:
+        yield _at(
+            choice,
+            f"output {index} has {min(turned):.1f} dB in the worst of {len(ratios)} samples, and "
+            f"{median(ratios):.1f} dB in the median one: rounding turns what `{called(choice)}` chooses where its "
+            "operands are nearly equal; blend with weights instead, as `torch.sigmoid` gives them, or let the "
+            "application choose",
+        )
+
+
+def _chooses(node: fx.Node) -> bool:
+    """True for an operator that makes integers or bools of floats."""
+    value = node.meta.get("val")
+    is_whole = isinstance(value, torch.Tensor) and not value.is_floating_point()
+    return is_whole and any(is_dequantize(one) or _is_float(one.meta.get("val")) for one in node.all_input_nodes)
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _all_before(node: fx.Node) -> Iterator[fx.Node]:
+    """Yield a node and all nodes that it depends on, the nearest first."""
+    found = [node]
+    for one in found:
+        yield one
+        found.extend(other for other in one.all_input_nodes if other not in found)
 
 
 def _other_integers(measured: Measured) -> Iterator[str]:

@@ -88,13 +88,26 @@ class Layer:
 
 @dataclass(slots=True)
 class Output:
-    """An output: its node, its quantisation if it has one, its channel dimension, and its measurements."""
+    """An output: its node, its quantisation if it has one, its channel dimension, and its measurements.
+
+    `samples` are the signal and the noise of each sample, as sums of squares.
+    """
 
     node: fx.Node
     affine: saved.Affine | None
     axis: int
     all: Ratio = field(default_factory=Ratio)
     spread: Spread = field(default_factory=Spread)
+    samples: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    def add(self, wanted: Tensor, actual: Tensor) -> None:
+        """Add one sample."""
+        shape = wanted.shape if wanted.dim() else (1,)
+        wanted, actual = wanted.reshape(shape), actual.reshape(shape)
+        self.all.add(wanted, actual, self.axis)
+        self.spread.add(wanted, actual, self.axis)
+        (one := Ratio()).add(wanted, actual)
+        self.samples.append((float(one.signal), float(one.noise)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +178,7 @@ def measure(
                     continue
                 if theirs.is_floating_point():
                     out = outputs.setdefault(i, Output(node, saved.output_affine(node), _axis(node, theirs.dim())))
-                    shape = theirs.shape if theirs.dim() else (1,)
-                    out.all.add(theirs.reshape(shape), ours.reshape(shape), out.axis)
-                    out.spread.add(theirs.reshape(shape), ours.reshape(shape), out.axis)
+                    out.add(theirs, ours)
                 else:
                     equal.setdefault(i, []).append((theirs == ours).flatten())
     return Measured(samples, outputs, tuple(layers.values()), tuple(wanted), equal)

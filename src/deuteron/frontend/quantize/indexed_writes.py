@@ -5,6 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, fx
 
+from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
 
 aten = torch.ops.aten
@@ -14,21 +15,43 @@ _MOST = 8
 
 
 def write(model: fx.GraphModule) -> None:
-    """Replace `index_put` with one index, and `index_copy`."""
+    """Replace `index_put` with one index or sums, and `index_copy`."""
     apply(model, {aten.index_put.default: _put, aten.index_copy.default: _copied})
+
+
+def write_sums(model: fx.GraphModule) -> None:
+    """Replace `index_put` that adds to the places of its indices."""
+    apply(model, {aten.index_put.default: _put_sums})
+
+
+def check_sums(model: fx.GraphModule) -> None:
+    """Refuse sums that `write_sums` has left: ExecuTorch's Ethos-U backend adds to each place once.
+
+    Raises:
+        UnsupportedError: naming the first.
+    """
+    for node in model.graph.find_nodes(op="call_function", target=aten.index_put.default):
+        indices = [one for one in cast("list[fx.Node | None]", node.args[1]) if one is not None]
+        if _accumulates(node) and not any(one.meta["val"].dtype == torch.bool for one in indices):
+            raise refusal(
+                node,
+                "with `accumulate=True` has indices that the NPU's backend would add only once where they are equal",
+                "flatten indices and values, and index adjacent dimensions: `y.index_put((i.flatten(),), v, True)`",
+            )
+
+
+def _accumulates(node: fx.Node) -> bool:
+    return len(node.args) > 3 and bool(node.args[3])
 
 
 def _put(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     x, indices, values = cast("tuple[fx.Node, list[fx.Node | None], fx.Node]", node.args[:3])
     found = [(dim, index) for dim, index in enumerate(indices) if index is not None]
-    accumulates = len(node.args) > 3 and node.args[3]
-    if len(found) == 2 and not accumulates:
+    if _accumulates(node):
+        return _put_sums(model, node)
+    if len(found) == 2:
         return _put_by_rows(model, node, x, found, values)
-    if len(found) != 1:
-        return None
-    if accumulates:
-        return _put_sums(model, node, x, *found[0], values)
-    return _written(model, node, x, *found[0], values)
+    return _written(model, node, x, *found[0], values) if len(found) == 1 else None
 
 
 def _put_by_rows(
@@ -48,22 +71,35 @@ def _put_by_rows(
     return None
 
 
-def _put_sums(
-    model: fx.GraphModule, node: fx.Node, x: fx.Node, dim: int, index: fx.Node, values: fx.Node
-) -> fx.Node | None:
-    """Return a tensor to whose rows others are added."""
-    whole, rows = cast(Tensor, x.meta["val"]), cast(Tensor, values.meta["val"])
-    if index.meta["val"].dim() != 1 or not whole.is_floating_point():
+def _put_sums(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Return a tensor to whose rows others are added; several adjacent indexed dimensions become one."""
+    x, indices, values = cast("tuple[fx.Node, list[fx.Node | None], fx.Node]", node.args[:3])
+    shape = [*cast(Tensor, x.meta["val"]).shape]
+    found = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    start, end, count = found[0][0], found[-1][0] + 1, len(found)
+    kinds = {(one.meta["val"].shape, one.meta["val"].dtype == torch.bool) for _, one in found}
+    (given, is_mask), *others = kinds
+    if not _accumulates(node) or others or is_mask or len(given) != 1 or end - start != count:
         return None
-    wanted = [len(index.meta["val"]) if i == dim else size for i, size in enumerate(whole.shape)]
-    if [*rows.shape] != wanted:
+    index = _from_start(model, node, *found[0], shape)
+    for dim, other in found[1:]:
+        index = call(node, aten.mul.Tensor, index, shape[dim])
+        index = call(node, aten.add.Tensor, index, _from_start(model, node, dim, other, shape))
+    wanted = [*shape[:start], given[0], *shape[end:]]
+    if [*values.meta["val"].shape] != wanted:
         values = call(node, aten.expand.default, values, wanted)
+    if count > 1:
+        x = call(node, aten.reshape.default, x, [*shape[:start], -1, *shape[end:]])
+    total = call(node, aten.index_add.default, x, start, index, values)
+    return call(node, aten.reshape.default, total, shape) if count > 1 else total
+
+
+def _from_start(model: fx.GraphModule, node: fx.Node, dim: int, index: fx.Node, shape: list[int]) -> fx.Node:
+    """Return an index along a dimension with none of its negative numbers, which count from the end."""
     places = constant_value(model, index)
     if places is not None:
-        index = constant(model, node, f"{node.name}_rows", places % whole.shape[dim])
-    else:
-        index = call(node, aten.remainder.Scalar, index, whole.shape[dim])
-    return call(node, aten.index_add.default, x, dim, index, values)
+        return constant(model, node, f"{node.name}_places_{dim}", places % shape[dim])
+    return call(node, aten.remainder.Scalar, index, shape[dim])
 
 
 def _copied(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:

@@ -58,10 +58,21 @@ class Model:
     _frames: tuple[Frames | None, ...]
 
     def hops(self, batches: Iterable[Inputs]) -> Iterator[Inputs]:
-        """Yield the new frames of each run; each batch is a separate sequence with any number of frames."""
+        """Yield the new frames of each run; each batch is a separate sequence with any number of frames.
+
+        Raises:
+            InputError: a batch has fewer frames than a hop, or inputs with unlike numbers of frames.
+        """
         for batch in batches:
             pairs = list(zip(batch, self._frames, strict=True))
-            length = min(value.shape[frames.axis] for value, frames in pairs if frames is not None)
+            lengths = [value.shape[frames.axis] for value, frames in pairs if frames is not None]
+            length = lengths[0]
+            if min(lengths) != max(lengths):
+                raise InputError(
+                    f"the inputs of a calibration batch have {' and '.join(map(str, lengths))} frames, and the stream "
+                    "takes as many of each in every run",
+                    hint="cut them to the same frames",
+                )
             if length < self.info.hop:
                 raise InputError(
                     f"a calibration batch has {length} frames, and a hop of the stream has {self.info.hop}",

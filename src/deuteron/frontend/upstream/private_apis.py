@@ -55,6 +55,9 @@ NXP_RECOMPILE = PrivateName(
 
 # PyTorch: results depend on it.
 EXPORT = PrivateName("torch.export", "export", "returns the graph of a module that is exported already")
+DEREGISTER = PrivateName(
+    "torch.utils._pytree", "_deregister_pytree_node", "leaves the dataclasses of a model's outputs as they were"
+)
 REPLACE_HOOK = PrivateName("torch.fx.graph_module", "GraphModule._set_replace_hook", "copies source lines")
 CODEGEN = PrivateName("torch.fx.graph", "Graph._codegen", "has the structure of a graph's inputs and outputs")
 QUANTIZATION_ERROR = PrivateName(

@@ -17,6 +17,7 @@ from deuteron.frontend.backends.ethosu.partition import describe, files
 from deuteron.frontend.backends.ethosu.upstream import Recording
 from deuteron.frontend.backends.interface import NpuBackend, OnTagged
 from deuteron.frontend.executorch_release import check_executorch
+from deuteron.frontend.quantize import indexed_writes
 from deuteron.npu.ethosu.program import program_of
 
 
@@ -45,6 +46,7 @@ class EthosUNpuBackend(NpuBackend):
     def write(self, model: fx.GraphModule) -> None:
         """Decompose operators of a float model that the backend would leave to the CPU; refuse wide integers."""
         integers.check(model)
+        indexed_writes.check_sums(model)
         decompositions.write(model)
 
     def quantizer(self) -> Any:
