@@ -28,7 +28,6 @@ class ExportedModel:
     Attributes:
         name: the module's class.
         examples: the example inputs, as the module takes them.
-        inputs: the example inputs of `graph`, without the variables.
         observed: the module and its outputs.
         graph: the exported graph; its last inputs and outputs are the variables.
         calibration: the batches from the first, not checked yet; None without any.
@@ -38,7 +37,6 @@ class ExportedModel:
 
     name: str
     examples: Inputs
-    inputs: Inputs
     observed: Observed
     graph: fx.GraphModule
     calibration: Iterable[object] | None
@@ -65,10 +63,9 @@ def export(
     with quiet(), upstream_caches.exporting():
         observed, graph = capture.captured(model, [inputs, *first])
         made = None if stream is None else streaming.streamed(observed, graph, observed.samples, stream)
-    examples, name = inputs, type(module).__name__
     if made is not None:
-        observed, graph, inputs = made.observed, made.graph, made.observed.samples[0]
-    return ExportedModel(name, examples, inputs, observed, graph, calibration, made, time)
+        observed, graph = made.observed, made.graph
+    return ExportedModel(type(module).__name__, inputs, observed, graph, calibration, made, time)
 
 
 def _first_batches(
