@@ -173,8 +173,8 @@ def test_an_operator_that_boards_lack_is_named(deuteron: Run, tmp_path: Path) ->
         "  tensor `t2`: firmware does not support `FLOOR` with its types and options",
         "  tensor `t6`: firmware does not support `REVERSE_V2` with its types and options",
         "",
-        f"hint: for TFLite operators that the NPU leaves to the CPU, boards support {known}: use these, or run the "
-        "model on this computer with `deuteron run`",
+        f"hint: for TFLite operators that the NPU leaves to the CPU, boards support {known}, with some types: "
+        "build for a target whose CPU has C operators, such as `imxrt700cm`, or use these",
     ]
 
 

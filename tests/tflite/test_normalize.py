@@ -267,6 +267,20 @@ def test_the_scales_of_a_tensor_of_one_dimension_are_along_it() -> None:
         normal(net.model([wrong], [wrong]))
 
 
+def test_a_bias_with_the_dimension_of_its_weights_is_written_as_litert_takes_it() -> None:
+    net = Net()
+    x, scales = net.tensor((1, 3)), (0.5, 0.25)
+    weights = net.tensor((2, 3), "INT8", Quant(scales, (0, 0), 0), np.arange(6, dtype=np.int8).tobytes())
+    product = Quant(tuple(float(np.float32(0.1) * np.float32(scale)) for scale in scales), (0, 0), 3)
+    net.tensors.append(FlatTensor("bias", (2,), "INT32", product, np.array([5, -9], "<i4").tobytes()))
+    y = net.op("FULLY_CONNECTED", [x, weights, 2], [net.tensor((1, 2))], "FullyConnectedOptions")
+    source = encode(net.model([x], [y]))
+    with pytest.raises(InputError, match="quantized_dimension must be in range"):
+        Litert(source)
+    found = normalized(source, decode(source, partial=True))
+    assert Litert(bytes(found.source)).run([np.array([[1, 2, 3]], np.int8)])[0].shape == (1, 2)
+
+
 def test_weights_with_a_scale_per_channel_are_dequantised() -> None:
     net = Net()
     x = net.tensor((2, 3), "FLOAT32")

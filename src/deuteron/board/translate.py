@@ -320,8 +320,8 @@ def _refused(operator: str, why: str, origin: Origin, where: str) -> Unsupported
         return UnsupportedError(
             f"firmware does not support `{name}` with its types and options",
             where=f"tensor `{origin.node}`",
-            hint=f"for TFLite operators that the NPU leaves to the CPU, boards support {listed}: use these, or run the "
-            "model on this computer with `deuteron run`",
+            hint=f"for TFLite operators that the NPU leaves to the CPU, boards support {listed}, with some types: "
+            "build for a target whose CPU has C operators, such as `imxrt700cm`, or use these",
         )
     code = f", at `{origin.lines[0].code}`" if origin.lines else ""
     known = ", ".join(f"`{name}`" for name in operators.supported() if not name.startswith(CORTEX_M))

@@ -174,7 +174,7 @@ class Decoder:
         self.root = _Table(model.GetRootAs(data, 0), self.budget)
         self.buffers = self.root.children("Buffers")
         self.contents: dict[int, bytes | None] = {}
-        self.has_sparse = False
+        self.is_changed = False
 
     def signatures(self) -> dict[str, int]:
         """The subgraph of each signature."""
@@ -212,7 +212,7 @@ class Decoder:
             ),
             metadata=self.metadata(),
             is_complete=not any(map(_has_more, operators)),
-            is_file=subgraph == 0 and not self.has_sparse,
+            is_file=subgraph == 0 and not self.is_changed,
         )
 
     def metadata(self) -> Mapping[str, bytes]:
@@ -250,7 +250,9 @@ class Decoder:
         name = table.text("Name") or f"tensor_{index}"
         shape, quant, problem = table.integers("Shape"), None, ""
         try:
-            quant = _quantization(table.child("Quantization"), name, shape)
+            quant = _quantization(given := table.child("Quantization"), name, shape)
+            if quant and given and quant.axis is not None and quant.axis != given.integer("QuantizedDimension"):
+                self.is_changed = True
             self.check(table, name)
         except UnsupportedError as error:
             if not self.partial:
@@ -259,7 +261,7 @@ class Decoder:
         code = table.integer("Type")
         data = self.content(table.integer("Buffer"))
         if data is not None and not problem and (sparsity := table.child("Sparsity")) is not None:
-            data, self.has_sparse = self.dense(data, sparsity, code, shape), True
+            data, self.is_changed = self.dense(data, sparsity, code, shape), True
         return FlatTensor(
             name=name,
             shape=shape,

@@ -157,7 +157,8 @@ class FlatModel:
     """A model with its one subgraph.
 
     `is_complete` says that a file written from these values has all that the model's own file has, unless operators
-    run other subgraphs. `is_file` says that the file has these values itself: not in another subgraph, nor sparse.
+    run other subgraphs. `is_file` says that the file has these values itself: not in another subgraph, nor
+    sparse, nor with scales along another dimension.
 
     Each of `states` is an input and an output, which are the last ones: its values before and after a run
     (`tflite.variables`).

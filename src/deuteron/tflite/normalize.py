@@ -296,7 +296,7 @@ class _Pass:
         LiteRT heeds it in FULLY_CONNECTED with one scale, refuses it in CONV_2D, and takes it for 0 in other layers.
         """
         at_x, at, _ = _BIASED.get(op.name, (0, 0, 0))
-        if not at or at >= len(op.inputs) or min(op.inputs[at_x], op.inputs[at]) < 0:
+        if not at or max(at_x, at) >= len(op.inputs) or min(op.inputs[at_x], op.inputs[at]) < 0:
             return op
         weights, quant = self._tensors[op.inputs[at]], self._tensors[op.inputs[at]].quant
         if self._tensors[op.inputs[at_x]].dtype not in ("INT8", "INT16") or weights.dtype != "INT8" or quant is None:

@@ -248,7 +248,7 @@ def compare(
         model = replace(model, states=prepared.model.states)
     keeps_state = bool(prepared.model.states) or any(tensor.is_variable for tensor in model.tensors)
     names = Names(model).of
-    is_other = options.shapes or options.signature is not None
+    is_other = options.shapes or options.signature is not None or not decode(source, partial=True).is_file
     whole = Litert(prepared.source if is_other and not prepared.model.states else source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
