@@ -217,6 +217,7 @@ def build(
     files[SAMPLES] = samples.to_bytes(evidence.samples)
     warnings += subset.findings(examples) if calibration is not None else ()
     warnings += subset.clipped(compiled.flow.state_ranges)
+    warnings += compiled.flow.state_notes
     warnings += evidence.findings
     warnings += () if stream is None else stream.info.warnings
     manifest = Manifest(
