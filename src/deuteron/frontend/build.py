@@ -218,6 +218,7 @@ def _built(
     files[SAMPLES] = samples.to_bytes(evidence.samples)
     warnings += subset.findings(exported.examples) if exported.calibration is not None else ()
     warnings += subset.clipped(compiled.flow.state_ranges)
+    warnings += compiled.flow.state_notes
     warnings += evidence.findings
     warnings += () if stream is None else stream.info.warnings
     manifest = Manifest(

@@ -6,18 +6,22 @@ calibration data.
 """
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from torch import fx
+from torch import Tensor, fx
 
 from deuteron.builds.samples import evenly
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m.elementwise import LIMITS
 from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.operators import called, operator_name
+from deuteron.frontend.quality.measure import STILL
+from deuteron.frontend.source_lines import source_of
 
 _SAMPLES = 16
 """Batches for the calibration and measurement of each trial."""
@@ -91,13 +95,15 @@ class StateNodes:
     """The operators that read state, or compute it from the state before, which get int16 activations.
 
     Attributes:
-        count: the number of variables of the model, which are its last inputs and outputs.
+        variables: those of the model, which are its last inputs and outputs.
         int16_nodes: names of the nodes with int16 activations.
+        notes: a text for each variable of which an operator keeps activations of 8 bits.
         why: why they are not on an NPU.
     """
 
-    count: int
+    variables: Sequence[Variable]
     int16_nodes: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
     why: str = "`--state-dtype int16` gives it activations of 16 bits, which the NPU lacks"
 
     def run(self, model: fx.GraphModule, quantizer: Any, _: Any = None) -> None:
@@ -108,18 +114,40 @@ class StateNodes:
         """
         prepared = quantizer.transform_for_annotation(copy.deepcopy(model))
         able = cortex_m.int16_capable(prepared)
-        states = [node for node in prepared.graph.nodes if node.op == "placeholder"][-self.count :]
-        results = cast("list[fx.Node]", list(flat(prepared.graph.output_node().args[0])))[-self.count :]
-        values: set[str] = set()
-        for before, after in zip(states, results, strict=True):
+        count = len(self.variables)
+        states = [node for node in prepared.graph.nodes if node.op == "placeholder"][-count:]
+        results = cast("list[fx.Node]", list(flat(prepared.graph.output_node().args[0])))[-count:]
+        values, notes = set[str](), list[str]()
+        for variable, before, after in zip(self.variables, states, results, strict=True):
             if before.meta["val"].is_floating_point():
-                values |= {node.name for node in _between(before, after)}
+                nodes = _between(before, after)
+                values |= {node.name for node in nodes}
+                notes += _int8_note(variable, nodes, able)
+        self.notes = tuple(notes)
         self.int16_nodes = _with_readers(prepared, values, able)
         if not self.int16_nodes:
             raise UnsupportedError(
                 "`--state-dtype int16`: no operator that reads or computes a state has activations of 16 bits",
                 hint="leave it out, or build for a target whose CPU computes the state",
             )
+
+
+def _int8_note(variable: Variable, nodes: Iterable[fx.Node], able: Collection[str]) -> Iterator[str]:
+    """Say which operator keeps 8 bits between a state and its next value."""
+    computing = [node for node in nodes if node.op == "call_function" and called(node) not in STILL]
+    kept = {node for node in computing if _is_float(node) and node.name not in able and node.target not in LIMITS}
+    if kept:
+        first = next(node for node in next(iter(kept)).graph.nodes if node in kept)
+        at = f", at {source.short}: `{source.code}`," if (source := source_of(first)) else ""
+        yield (
+            f"`--state-dtype int16`: `{operator_name(first.target)}`{at} has activations of 8 bits, and with them the "
+            f"variable `{variable.name}`; write it with sums, products, layers and `torch.cat`"
+        )
+
+
+def _is_float(node: fx.Node) -> bool:
+    value: object = node.meta.get("val")
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _between(before: fx.Node, after: fx.Node) -> set[fx.Node]:

@@ -149,6 +149,7 @@ class Flow:
     _output_dtypes: tuple[torch.dtype, ...] = ()
     _module: fx.GraphModule | None = None
     _original: tuple[rewrite_equivalence.Run, ...] = ()
+    _state_nodes: mixed_precision.StateNodes | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
@@ -175,6 +176,11 @@ class Flow:
             index: ((low - zero_point) * scale, (high - zero_point) * scale)
             for index, (scale, zero_point, low, high, *_) in self._stored.items()
         }
+
+    @property
+    def state_notes(self) -> tuple[str, ...]:
+        """A text for each variable that keeps 8 bits although the options ask for 16."""
+        return self._state_nodes.notes if self._state_nodes else ()
 
     @property
     def _has_cortex_m(self) -> bool:
@@ -240,7 +246,8 @@ class Flow:
         if self.options.min_sqnr is not None and self.options.has_mixed_activations:
             return mixed_precision.Search(self.options.min_sqnr, self._batches)
         is_wide = self.options.state_dtype is Activations.INT16
-        return mixed_precision.StateNodes(len(self.variables)) if is_wide and self.variables else None
+        self._state_nodes = mixed_precision.StateNodes(self.variables) if is_wide and self.variables else None
+        return self._state_nodes
 
     def _partitioner(self) -> Any:
         if self._has_cortex_m:

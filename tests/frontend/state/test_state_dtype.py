@@ -1,6 +1,7 @@
 """State of 16 bits in a program of 8 bits."""
 
 import pytest
+import torch
 from tests.frontend.state.test_capture_state import made, stream
 from torch import nn
 
@@ -18,6 +19,30 @@ def test_a_state_of_16_bits_loses_less():
     assert [(tensor.name, tensor.spec.dtype) for _, tensor in method.state] == [("s", "int16")]
     assert build.manifest.quality.measured == "program"
     assert build.manifest.quality.outputs[0].sqnr > 54  # 50 with 8 bits
+
+
+class Held(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("kept", torch.zeros(1, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.kept = torch.where(x > 0, self.layer(x), self.kept)
+        return self.kept
+
+
+def test_an_operator_of_a_state_that_keeps_8_bits_is_told():
+    torch.manual_seed(0)
+    samples = [(torch.randn(1, 8),) for _ in range(8)]
+    build = api.build(Held().eval(), samples[0], target="cortex-m55", calibration=samples, options=INT16)
+    (text,) = (one for one in build.manifest.warnings if one.startswith("`--state-dtype"))
+    line = Held.forward.__code__.co_firstlineno + 1
+    assert text == (
+        f"`--state-dtype int16`: `aten::where.self`, at test_state_dtype.py:{line}: "
+        "`self.kept = torch.where(x > 0, self.layer(x), self.kept)`, has activations of 8 bits, and with them the "
+        "variable `kept`; write it with sums, products, layers and `torch.cat`"
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ _MOVES = """
 alias cat chunk clone contiguous copy detach dropout expand flatten flip getitem permute reshape select slice split
 split_with_sizes squeeze stack t to transpose unbind unflatten unsqueeze view
 """
-_STILL = frozenset(_MOVES.split())
+STILL = frozenset(_MOVES.split())
 """Operators that only move values, and lose nothing themselves."""
 
 CHANGE = 1e-3
@@ -127,7 +127,7 @@ class Measured:
         """The computing layers, worst first."""
         listed: list[LayerQuality] = []
         for layer in self.layers:
-            if called(layer.node) in _STILL:
+            if called(layer.node) in STILL:
                 continue
             source = source_of(layer.node)
             op = operator_name(layer.node.target) if layer.node.op == "call_function" else "input"
