@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.quantize import source_propagation
+from deuteron.frontend.quantize import inplace, source_propagation
 
 TOLERANCE = 1e-4
 """The allowed difference of an output, relative to its largest magnitude. Folded scales and weights are float32."""
@@ -28,8 +28,12 @@ class Original:
 
 
 def original(model: fx.GraphModule, sample: Inputs) -> Original:
-    """Run a model before it is rewritten in place."""
-    return Original(sample, _outputs(model, sample))
+    """Run a model before it is rewritten in place.
+
+    Raises:
+        UnsupportedError: an in-place operator reads elements that it has written already.
+    """
+    return Original(sample, _outputs(_Ordered(model), sample))
 
 
 def checked(quantizer: Any, before: Callable[[], Original]) -> Any:
@@ -71,12 +75,32 @@ class Doubles(fx.Interpreter):
         return value.clone() if n.op == "get_attr" else value
 
 
-def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
+class _Ordered(Doubles):
+    """Refuses in-place operators whose result depends on the order in which they visit elements."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        written = inplace.operands_written(n)
+        if not written or all(arg in written for arg in n.all_input_nodes):
+            return super().run_node(n)
+        values = [self.env[arg] for arg in n.all_input_nodes]
+        separate: Any = fx.node.map_aggregate(
+            self.fetch_args_kwargs_from_env(n), lambda value: value.clone() if isinstance(value, Tensor) else value
+        )
+        shares = len({inplace.storage_of(value) for value in values if isinstance(value, Tensor)}) < len(values)
+        value = super().run_node(n)
+        if shares and isinstance(value, Tensor):
+            wanted = getattr(self, n.op)(n.target, *separate)
+            if not torch.equal(value, wanted.to(value.dtype)):
+                raise inplace.refused(n, "reads elements of a tensor that it has written already", inplace.COPY_FIRST)
+        return value
+
+
+def _outputs(model: fx.GraphModule | Doubles, inputs: Inputs) -> list[object]:
     """Return the model's outputs with a fixed random seed; PyTorch's random state does not change."""
     random: Any = torch.random
     with torch.no_grad(), random.fork_rng(devices=[]):
         random.manual_seed(0)
-        return flat(Doubles(model).run(*copies(inputs)))
+        return flat((model if isinstance(model, Doubles) else Doubles(model)).run(*copies(inputs)))
 
 
 def _compare(before: Sequence[object], after: Sequence[object]) -> None:
