@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
+from torch.utils import _pytree as pytree
 
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
@@ -83,9 +84,8 @@ class _Ordered(Doubles):
         if not written or all(arg in written for arg in n.all_input_nodes):
             return super().run_node(n)
         values = [self.env[arg] for arg in n.all_input_nodes]
-        separate: Any = fx.node.map_aggregate(
-            self.fetch_args_kwargs_from_env(n), lambda value: value.clone() if isinstance(value, Tensor) else value
-        )
+        arguments: Any = self.fetch_args_kwargs_from_env(n)
+        separate: Any = cast(Any, pytree).tree_map_only(Tensor, torch.clone, arguments)
         shares = len({inplace.storage_of(value) for value in values if isinstance(value, Tensor)}) < len(values)
         value = super().run_node(n)
         if shares and isinstance(value, Tensor):
