@@ -354,3 +354,23 @@ def test_views_that_are_no_blocks_are_taken_after_the_change() -> None:
         "block of that, at `w = y.expand(3, *IMAGE[1:])`\n\n"
         "hint: take the view after the change"
     )
+
+
+def test_a_change_that_reads_what_it_has_written_is_refused_with_its_line() -> None:
+    def smears(x: Tensor) -> Tensor:
+        y = x * 2
+        y[:, :, 1:, :3] = y[:, :, :-1, :3]
+        return y
+
+    def shifts(x: Tensor) -> Tensor:
+        y = x * 2
+        y[:, :, 1:, :3] = y[:, :, :-1, :3].clone()
+        return y
+
+    file, line = __file__, inspect.getsourcelines(smears)[1] + 2
+    assert failure(UnsupportedError, Applies(smears), torch.randn(IMAGE), target="cortex-m55") == (
+        f"{file}:{line}: `aten::copy_` reads elements of a tensor that it has written already, at "
+        "`y[:, :, 1:, :3] = y[:, :, :-1, :3]`\n\n"
+        "hint: copy what it reads before the change: `x[:, 1:] = x[:, :-1].clone()`"
+    )
+    assert api.build(Applies(shifts), torch.randn(IMAGE), target="cortex-m55").manifest.quality.outputs[0].sqnr > 25

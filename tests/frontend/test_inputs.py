@@ -216,3 +216,11 @@ def test_an_example_input_that_is_not_float32(dtype: torch.dtype):
 def test_integers_and_bools_may_be_example_inputs(dtype: torch.dtype):
     inputs = (torch.zeros(1, dtype=dtype),)
     assert check_example_inputs(inputs) == inputs
+
+
+@pytest.mark.parametrize("nested", [(GOOD[0], GOOD[0]), [GOOD[0]], {"h": GOOD[0]}], ids=["tuple", "list", "dict"])
+def test_nested_inputs_need_a_module_that_nests_them(nested: object):
+    with pytest.raises(InputError) as caught:
+        check_example_inputs((GOOD[0], nested))
+    assert str(caught.value).startswith(f"example input 1 is of type `{type(nested).__name__}`, not a tensor")
+    assert "`return self.model(x, (h, c))`" in str(caught.value)

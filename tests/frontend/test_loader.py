@@ -112,6 +112,24 @@ def test_names_close_to_an_example_are_suggested():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "what", "hint"),
+    [
+        ("net.onnx", "an ONNX file", "build the PyTorch model that it was exported from"),
+        ("net.pth", "a pickle, which may run any code", "write a function that makes the module"),
+        ("a/net.PT", "a pickle, which may run any code", "or save the exported model as `.pt2`"),
+        ("net.safetensors", "a file of weights without a model", "write a function that makes the module"),
+        ("net.pte", "a finished ExecuTorch program", "`deuteron run` and `deuteron inspect` take the file"),
+        ("net.bpte", "a finished ExecuTorch program with test cases", "build the PyTorch model"),
+        ("net.ptd", "the data of a finished ExecuTorch program", "build the PyTorch model"),
+    ],
+)
+def test_files_that_are_no_models_to_build(name: str, what: str, hint: str):
+    text = message(name)
+    assert text.startswith(f"`{name}` is {what}")
+    assert hint in text
+
+
 def test_a_file_without_function():
     assert (
         message("net.py")

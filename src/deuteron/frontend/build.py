@@ -33,7 +33,7 @@ from deuteron.builds.manifest import (
     entry_of,
 )
 from deuteron.builds.options import Activations, BuildOptions, WeightBits
-from deuteron.errors import DeuteronError, OptionError, UnsupportedError
+from deuteron.errors import CapacityError, DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
 from deuteron.frontend.cortex_m import lowering_check, program_checks
@@ -97,6 +97,7 @@ class BuildResult:
         stored: quantises float inputs to the program's input format.
         exact: the outputs that are computed from integers and bools alone, with their lines.
         variables: the tensors that the program keeps from run to run.
+        packed: nodes of layers with weights of four bits.
     """
 
     manifest: Manifest
@@ -107,6 +108,7 @@ class BuildResult:
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
     exact: Mapping[int, Source | None] = field(default_factory=dict[int, Source | None])
     variables: tuple[Variable, ...] = ()
+    packed: tuple[str, ...] = ()
 
     @property
     def pte(self) -> bytes:
@@ -160,10 +162,13 @@ def build(
         batches = None if module.calibration is None else [*module.calibration]
         module = replace(module, calibration=batches)
         flash_left = budget - _constant_bytes(build(module, (), target=target, options=_int8(options), keep=keep))
-        result = made(module, flash_left=flash_left)
-        while (over := _constant_bytes(result) - budget) > 0:  # layers share fewer factors than those of eight bits
-            flash_left -= over
-            result = made(module, flash_left=flash_left)
+        result, misfits = made(module, flash_left=flash_left), frozenset[int]()
+        while _constant_bytes(result) > budget:  # the layers share fewer factors than those of eight bits
+            misfits |= {len(result.packed)}
+            try:
+                result = made(module, flash_left=flash_left, misfits=misfits)
+            except CapacityError:
+                break
     arena.check(result.pte, result.manifest)
     return result
 
@@ -183,6 +188,7 @@ def _built(
     keep: Mapping[str, str],
     score: Score | None,
     flash_left: int | None = None,
+    misfits: frozenset[int] = frozenset(),
 ) -> BuildResult:
     """Return a finished build, which may exceed budgets of the CPU's memories."""
     observed, stream = exported.observed, exported.stream
@@ -195,7 +201,7 @@ def _built(
         subset = CalibrationSubset(variables)
         if variables and score:
             raise _no_score(variables[0])
-        compiled = _compile(exported, trainer, arch, options, steps, keep, subset, score, flash_left)
+        compiled = _compile(exported, trainer, arch, options, steps, keep, subset, score, flash_left, misfits)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -243,7 +249,9 @@ def _built(
 
     losses = tuple(trainer.losses) if trainer else ()
     floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(exported.graph, len(outputs))
-    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
+    return BuildResult(
+        manifest, files, losses, evidence.samples, floats, stored, exact, variables, compiled.flow.packed
+    )
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter") -> Trainer | None:
@@ -321,6 +329,7 @@ def _compile(
     subset: CalibrationSubset,
     score: Score | None,
     flash_left: int | None,
+    misfits: frozenset[int],
 ) -> _Compiled:
     """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
@@ -347,6 +356,7 @@ def _compile(
         score=None if score is None else lambda module: score(partial(_called, module)),
         flash_left=flash_left,
         further=further,
+        misfits=misfits,
     )
     session = run(flow, capture.Captured(graph), sample)
     manager = session.get_executorch_program_manager()

@@ -44,6 +44,10 @@ def check_module(module: object) -> nn.Module | ExportedProgram:
     return module
 
 
+_NESTED = (
+    "a program has one tensor per input: give the build a module whose `forward` takes each tensor as an argument, "
+    "such as `forward(self, x, h, c)`, and calls the model with them, `return self.model(x, (h, c))`"
+)
 _FLOATS = "quantisation starts from float32: convert the model and its inputs with `.float()`"
 _UNQUANTIZED = "pass the float model: a build quantises it"
 
@@ -94,7 +98,9 @@ def check_example_inputs(inputs: object) -> Inputs:
         if not isinstance(value, Tensor):
             raise InputError(
                 f"example input {i} is of type `{type(value).__name__}`, not a tensor",
-                hint="give one tensor per argument of `forward`, in a tuple",
+                hint=_NESTED
+                if isinstance(value, tuple | list | dict)
+                else "give one tensor per argument of `forward`, in a tuple",
             )
         _need_values(value, f"example input {i}", "make it")
         if any(dim < 1 for dim in value.shape):

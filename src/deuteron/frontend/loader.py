@@ -27,6 +27,26 @@ EVALUATES = "`--evaluate FILE.py:FUNCTION` names a function that takes a callabl
 TRAINS = f"`--train FILE.py:FUNCTION` names a training function: {YIELDS}"
 
 
+_LOADS = (
+    "write a function that makes the module, loads the file with `load_state_dict` and returns `module, "
+    "example_inputs`: `deuteron build FILE.py:FUNCTION`; or save the exported model as `.pt2` with `torch.export.save`"
+)
+_FINISHED = "build the PyTorch model that it was made from"
+
+_OTHER_FILES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys((".pt", ".pth", ".pkl", ".pickle", ".ckpt"), ("a pickle, which may run any code", _LOADS)),
+    **dict.fromkeys((".bin", ".safetensors"), ("a file of weights without a model", _LOADS)),
+    ".onnx": (
+        "an ONNX file, and builds start from PyTorch models and TFLite files",
+        "build the PyTorch model that it was exported from, or convert it to TFLite",
+    ),
+    ".pte": ("a finished ExecuTorch program", f"{_FINISHED}; `deuteron run` and `deuteron inspect` take the file"),
+    ".bpte": ("a finished ExecuTorch program with test cases", _FINISHED),
+    ".ptd": ("the data of a finished ExecuTorch program", _FINISHED),
+}
+"""Files that are no models to build: what they are, and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """The model to build: the module, one example value per argument, and calibration batches if there are any."""
@@ -49,6 +69,8 @@ def load(spec: str) -> Model:
         return _call(example.path, example.name, {}, name=example.name)
     if spec.endswith(".pt2"):
         return _exported(Path(spec))
+    if other := _OTHER_FILES.get(Path(spec).suffix.lower()):
+        raise InputError(f"`{spec}` is {other[0]}", hint=other[1])
     call, values = parameters.parse(spec)
     file, colon, function = call.rpartition(":")
     if not colon:

@@ -120,6 +120,7 @@ class Flow:
         repeats: whether the caller repeats a run that ends with `heterogeneous.LeftOverError`.
         score: measures a model for `options.max_loss`: a larger number is better.
         flash_left: bytes that int8 weights leave of the flash budget of `WeightBits.AUTO`; below 0 if they exceed it.
+        misfits: numbers of layers with four bits whose finished programs exceed the flash budget.
         packed: nodes of layers with weights of four bits, once the model has been quantised.
         further: more inputs on which the rewritten float model is compared with the exported one.
         stage: the current stage.
@@ -139,6 +140,7 @@ class Flow:
     repeats: bool = False
     score: Callable[[fx.GraphModule], float] | None = None
     flash_left: int | None = None
+    misfits: frozenset[int] = frozenset()
     packed: tuple[str, ...] = ()
     further: Sequence[Inputs] = ()
     stage: Stage = Stage.EXPORT
@@ -372,6 +374,7 @@ class Flow:
             self.score,
             self.options.max_loss,
             None if left is None else left + sum(layer.bytes[0] for layer in layers),
+            self.misfits,
         )
         chooser = weight_bits.Chooser(model, self.float_model, layers, self._batches())
         return tuple(layer.name for layer in chooser.run(limits, trains=self.train is not None))

@@ -1,4 +1,4 @@
-/* Compiled beside conv2d_s8_mve.c, since an image whose weights all have one form has no code for the other. */
+/* Not compiled with conv2d_s8_mve.c: an image whose weights all have one form has no code for the other. */
 #include "../inner_loops.h"
 #include "../packed_weights.h"
 #include "matmul_blocks_mve.h"

@@ -24,6 +24,8 @@ aten = torch.ops.aten
 
 INSTEAD = "compute a new tensor from the old one, such as with `torch.where` or `torch.cat`"
 
+COPY_FIRST = "copy what it reads before the change: `x[:, 1:] = x[:, :-1].clone()`"
+
 LATER = "take the view after the change"
 
 _FILLS = frozenset({aten.fill_.Scalar, aten.fill_.Tensor, aten.zero_.default})
@@ -51,7 +53,7 @@ def write(model: fx.GraphModule) -> None:
     changes = list[fx.Node]()
     for node in nodes:
         memory = memories.get(node)
-        written = [arg for arg in _written(node) if arg in memories]
+        written = [arg for arg in operands_written(node) if arg in memories]
 
         def current(read: fx.Node, reader: fx.Node = node) -> fx.Node:
             return memories[read].value(read, reader) if read in memories else read
@@ -59,7 +61,7 @@ def write(model: fx.GraphModule) -> None:
         node.args, node.kwargs = map_arg(node.args, current), map_arg(node.kwargs, current)
         if written and not _only_changes_view(node):
             if memory is None or len(written) > 1:
-                raise _refused(node, "writes into its operand and has other results too", INSTEAD)
+                raise refused(node, "writes into its operand and has other results too", INSTEAD)
             memory.change(model, node, written[0], order[node])
             changes.append(node)
         elif memory is not None:
@@ -131,7 +133,7 @@ class _Memory:
                 return _empty_view(reader, self.value(self.root, reader), node)
             if view is None:
                 what = "is read after an in-place change of the tensor that it is a view of, and is no block of that"
-                raise _refused(node, what, LATER)
+                raise refused(node, what, LATER)
             base, block = view
             self.values[place] = block.extract(reader, self.value(base, reader))
         return self.values[place]
@@ -145,7 +147,7 @@ class _Memory:
         while _place(written) != _place(self.root):
             view = self._view(written)
             if view is None:
-                raise _refused(node, "changes elements in place that are no block of rows and columns", INSTEAD)
+                raise refused(node, "changes elements in place that are no block of rows and columns", INSTEAD)
             base, block = view
             values[_place(base)] = block.replace(node, self.value(base, node), values[_place(written)])
             written = base
@@ -182,7 +184,7 @@ def _memories(nodes: list[fx.Node]) -> Mapping[fx.Node, _Memory]:
                 members.pop(storage, None)  # tracing gives the constant the memory of the copy
             members.setdefault(storage, []).append(node)
     memories = dict[fx.Node, _Memory]()
-    for storage in {_storage(arg) for node in nodes for arg in _written(node)}:
+    for storage in {_storage(arg) for node in nodes for arg in operands_written(node)}:
         root, *others = members[storage]
         if root.op == "get_attr":
             continue
@@ -197,18 +199,18 @@ def _memories(nodes: list[fx.Node]) -> Mapping[fx.Node, _Memory]:
 def written_buffers(model: fx.GraphModule) -> list[fx.Node]:
     """The parameters and buffers that operators write into, directly or through views."""
     nodes = [node for node in model.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
-    written = {_storage(arg) for node in model.graph.nodes for arg in _written(node)}
+    written = {_storage(arg) for node in model.graph.nodes for arg in operands_written(node)}
     return [node for node in nodes if node.op == "get_attr" and _storage(node) in written]
 
 
 def writes_into(nodes: Iterable[fx.Node], memory: fx.Node) -> bool:
     """True if one of the nodes writes into the memory of a tensor, directly or through a view."""
-    return any(_storage(arg) == _storage(memory) for node in nodes for arg in _written(node))
+    return any(_storage(arg) == _storage(memory) for node in nodes for arg in operands_written(node))
 
 
 def last_writes(model: fx.GraphModule) -> dict[int, int]:
     """Return, for each memory that operators write into, the position of the last such node in the graph."""
-    return {_storage(arg): index for index, node in enumerate(model.graph.nodes) for arg in _written(node)}
+    return {_storage(arg): index for index, node in enumerate(model.graph.nodes) for arg in operands_written(node)}
 
 
 def storage_of(value: Any) -> int:
@@ -239,8 +241,8 @@ def _place(node: fx.Node) -> _Place:
     return value.dtype, cast(int, value.storage_offset()), sizes, strides
 
 
-def _written(node: fx.Node) -> list[fx.Node]:
-    """The operands that an operator writes into."""
+def operands_written(node: fx.Node) -> list[fx.Node]:
+    """Return the operands that an operator writes into."""
     schema: Any = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:
         return []
@@ -271,7 +273,7 @@ def _functional(node: fx.Node) -> Any:
         other = getattr(packet, overload)
         if _signature(other._schema) == wanted and not other._schema.is_mutable:  # noqa: SLF001
             return other
-    raise _refused(node, "writes into its operand, and has no variant that returns a new tensor", INSTEAD)
+    raise refused(node, "writes into its operand, and has no variant that returns a new tensor", INSTEAD)
 
 
 def _signature(schema: Any) -> list[tuple[str, str]]:
@@ -330,7 +332,8 @@ def _is_masked_fill(node: fx.Node) -> bool:
     )
 
 
-def _refused(node: fx.Node, what: str, hint: str) -> UnsupportedError:
+def refused(node: fx.Node, what: str, hint: str) -> UnsupportedError:
+    """Return the error for an in-place operator, with its line."""
     source = source_of(node)
     return UnsupportedError(
         f"`{operator_name(node.target)}` {what}{f', at `{source.code}`' if source else ''}",

@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
+from torch.utils import _pytree as pytree
 
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
-from deuteron.frontend.eager.outputs import difference
+from deuteron.frontend.eager.outputs import difference, equal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantize import source_propagation
+from deuteron.frontend.quantize import inplace, source_propagation
 
 TOLERANCE = 1e-4
 """The allowed difference of an output, relative to its largest magnitude. Folded scales and weights are float32."""
@@ -37,12 +38,16 @@ class Run:
 
 
 def original(model: fx.GraphModule, samples: Iterable[Inputs]) -> tuple[Run, ...]:
-    """Run a model before it is rewritten in place."""
+    """Run a model before it is rewritten in place.
+
+    Raises:
+        UnsupportedError: an in-place operator reads elements that it has written already.
+    """
     return tuple(_run(model, sample) for sample in samples)
 
 
 def _run(model: fx.GraphModule, sample: Inputs) -> Run:
-    outputs = _outputs(Doubles(model), sample)
+    outputs = _outputs(_Ordered(model), sample)
     are_whole = any(isinstance(x, Tensor) and _kind(x) != "float" for x in outputs)
     near = [_outputs(_Noisy(model, sign * _NOISE), sample) for sign in (1, -1)] if are_whole else ()
     return Run(sample, outputs, near)
@@ -101,6 +106,25 @@ class _Noisy(Doubles):
         value = super().run_node(n)
         is_given = n.op in ("placeholder", "get_attr") and isinstance(value, Tensor) and value.is_floating_point()
         return value * (1 + self._size * torch.randn_like(value)) if is_given else value
+
+
+class _Ordered(Doubles):
+    """Refuses in-place operators whose result depends on the order in which they visit elements."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        written = inplace.operands_written(n)
+        if not written or all(arg in written for arg in n.all_input_nodes):
+            return super().run_node(n)
+        values = [self.env[arg] for arg in n.all_input_nodes]
+        arguments: Any = self.fetch_args_kwargs_from_env(n)
+        separate: Any = cast(Any, pytree).tree_map_only(Tensor, torch.clone, arguments)
+        shares = len({inplace.storage_of(value) for value in values if isinstance(value, Tensor)}) < len(values)
+        value = super().run_node(n)
+        if shares and isinstance(value, Tensor):
+            wanted = getattr(self, n.op)(n.target, *separate)
+            if not equal([value], [wanted.to(value.dtype)]):
+                raise inplace.refused(n, "reads elements of a tensor that it has written already", inplace.COPY_FIRST)
+        return value
 
 
 def _outputs(model: Doubles, inputs: Inputs) -> list[object]:
