@@ -192,7 +192,8 @@ def _built(
 ) -> BuildResult:
     """Return a finished build, which may exceed budgets of the CPU's memories."""
     observed, stream = exported.observed, exported.stream
-    with quiet():
+    generators: Any = torch.random
+    with quiet(), generators.fork_rng(devices=[], enabled=trainer is None):  # only training draws
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])

@@ -375,9 +375,10 @@ class Overwrites(nn.Module):
 @pytest.mark.parametrize("target", full.only(["imxrt700", "cortex-m55", "ethos-u55-128"], "cortex-m55"))
 def test_a_module_is_built_as_it_is_and_stays_so(target: str, tmp_path: Path):
     module, samples = Overwrites().train(), [torch.randn(2, 4) for _ in range(8)]
-    before = Snapshot(module)
+    before, drawn = Snapshot(module), torch.random.get_rng_state()
     built = api.build(module, samples[0], target=target, calibration=samples, output=tmp_path / "build")
     assert before.changed(Snapshot(module)) == ()
+    assert torch.equal(drawn, torch.random.get_rng_state())
     assert min(output.sqnr for output in built.manifest.quality.outputs) > 30
     kept, given = api.run(tmp_path / "build", [samples[0].numpy()])
     wanted = module(samples[0])["kept"].detach().numpy()
