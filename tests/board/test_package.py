@@ -170,7 +170,7 @@ def test_an_override_in_a_static_library(
     source, build = project
     listing = source / "CMakeLists.txt"
     text = listing.read_text().replace("model deuteron::firmware)", f"{libraries})")
-    text = text.replace("/faults", "/(faults|io_copy_dma)")
+    text = text.replace("/fault_injection", "/(fault_injection|io_copy_dma)")
     text += (
         'add_library(dma STATIC "${FIRMWARE}/port/cortex_m/io_copy_dma.c")\n'
         'target_include_directories(dma PRIVATE ${port} "${FIRMWARE}/include")\n'

@@ -35,6 +35,7 @@ def test_the_table_and_json(log: Path, deuteron: Run) -> None:
         "            µJ  share         ms  samples  step",
         "         1.800  25.0%     0.0300        3  0",
         "         4.500  62.5%     0.0500        5  1",
+        "  steps whose pins are high without a pause of a sample between them count as one; DIR names the steps",
         "  2 steps with fewer than 10 samples: raise the sampling rate to tell them apart",
     ]
     data = json.loads(deuteron("energy", log, "--run", "D0", "--step", "D1", "--volts", "3", "--json").out)
@@ -45,12 +46,17 @@ def test_the_table_and_json(log: Path, deuteron: Run) -> None:
 
 def test_steps_have_the_names_of_the_firmware(log: Path, deuteron: Run) -> None:
     firmware = store.firmware(store.network(models.two, "two"), boards.load("an505"))
-    (name,) = (info.title for info in record.read(firmware).steps)
-    result = deuteron("energy", log, firmware, "--run", "D0", "--step", "D0", "--volts", "3")
+    names = [info.title for info in record.read(firmware).steps]
+    assert len(names) > 2
+    levels = [(0, 0), *[(1, 0), (1, 1)] * len(names), (1, 0), (0, 0)]
+    named = log.with_name("named.csv")
+    named.write_text("\n".join(["time,current,D0,D1", *(f"{i},1,{a},{b}" for i, (a, b) in enumerate(levels))]))
+    result = deuteron("energy", named, firmware, "--run", "D0", "--step", "D1", "--volts", "3")
     assert (result.code, result.err) == (0, "")
-    assert result.out.splitlines()[-1].endswith(f"  11  0: {name}")
+    lines = result.out.splitlines()[6 : 6 + len(names)]
+    assert all(line.endswith(f"  1  {i}: {names[i]}") for i, line in enumerate(lines))
     result = deuteron("energy", log, firmware, "--run", "D0", "--step", "D1", "--volts", "3")
     assert "warning: steps are not named: a run has 2 pulses of `D1`" in result.err
     result = deuteron("energy", log, firmware, "--run", "D0", "--volts", "3")
-    assert (result.code, result.out) == (1, "")
+    assert (result.code, result.out) == (2, "")
     assert "names the steps of a run\n\nhint: give their pin too: `--step COLUMN`" in result.err

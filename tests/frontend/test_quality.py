@@ -264,6 +264,6 @@ def test_a_choice_that_rounding_turns_in_a_few_samples_is_told():
     line = Chosen.forward.__code__.co_firstlineno + 1
     assert told(text) == (
         f"test_quality.py:{line}: output 0 has 2.0 dB in the worst of 17 samples, and 35.5 dB in the median one: "
-        "rounding turns what `gt` chooses where its operands are nearly equal; blend with weights instead, as "
+        "rounding changes what `gt` chooses where its operands are nearly equal; blend with weights instead, as "
         "`torch.sigmoid` gives them, or let the application choose"
     )

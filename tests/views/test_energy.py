@@ -36,13 +36,18 @@ def plain_names(runs: int) -> str:
     return "\n".join(["time\tMain current\tD0\tD1", *rows, ""])
 
 
-@pytest.mark.parametrize("layout", [ppk2, with_voltage, plain_names])
+def slashes(runs: int) -> str:
+    rows = [f"{i * 10},{ma},{a},{b}" for i, ma, a, b in samples(runs)]
+    return "\n".join(["Time/us,Current/mA,D0,D1", *rows])
+
+
+@pytest.mark.parametrize("layout", [ppk2, with_voltage, plain_names, slashes])
 def test_energy_of_runs_and_steps(layout: Callable[[int], str], tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(layout(4), "utf-8")
     found = api.energy(log, run="D0", step="D1", volts=None if layout is with_voltage else 3.0)
     dt, volts = 1e-5, 3.0
-    assert (len(found.runs), found.cut) == (4, 0)
+    assert (len(found.runs), found.cut_runs) == (4, 0)
     for one in found.runs:
         assert [p.joules for p in one.steps] == pytest.approx([0.02 * 3 * dt * volts, 0.03 * 5 * dt * volts])
         assert one.whole.joules == pytest.approx((0.03 + 0.02 * 3 + 0.03 * 5) * dt * volts)
@@ -57,7 +62,7 @@ def test_runs_at_the_ends_are_left_out(tmp_path: Path) -> None:
     header, *rows = ppk2(4).splitlines()
     log.write_text("\n".join([header, *rows[8:-9]]))
     found = api.energy(log, run="D0", step="D1", volts=3.0)
-    assert (len(found.runs), found.cut) == (2, 2)
+    assert (len(found.runs), found.cut_runs) == (2, 2)
     assert found.runs[0].whole.joules == pytest.approx(found.runs[1].whole.joules)
 
 
@@ -77,7 +82,16 @@ def test_runs_at_the_ends_are_left_out(tmp_path: Path) -> None:
         (["time,current,D0,D1", "0,1,0,0", "1,x,0,0"], FormatError, "could not convert"),
         (["time,current,D0,D1", "0,1,0,0", "1,nan,0,0"], FormatError, "sample 1 has no number for the current"),
         (["time,current,D0,D1", "0,1,0,0", "1,1,0"], FormatError, "invalid column index"),
-        (["time,current,D0,D1", "0,1,0,0", "0,1,0,0"], FormatError, "the time does not rise after sample 0"),
+        (["time,current,D0,D1", "0,1,0,0", "0,1,0,0"], FormatError, "the time never rises"),
+        (["time,current,D0,D1", "1,1,0,0", "0,1,0,0"], FormatError, "the time falls after sample 0"),
+        (
+            ["time,current_ma_avg,D0,D1", "0,1,0,0", "1,1,0,0"],
+            FormatError,
+            "unknown unit in the column `current_ma_avg`",
+        ),
+        (["time_msec,current,D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, "unknown unit in the column `time_msec`"),
+        (["time,CurrentmA,D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, "unknown unit in the column `CurrentmA`"),
+        (["time,current,D0,D1", "0,0,0,0", "1,0,1,1", "2,0,0,0"], InputError, "the current is 0 or negative in a run"),
         (["time,current,D0,D1", "0,1,2,0", "1,1,0,0"], FormatError, "column `D0` has other values than 0 and 1"),
         (["time,current,D0,D1", "0,1,0,0", "1,1,1,0"], InputError, "column `D0` has no complete run"),
         (["time,current,voltage,D0,D1", "0,1,3,0,0", "1,1,3,0,0"], OptionError, "has the voltage of each sample"),
@@ -98,6 +112,19 @@ def test_a_log_that_says_nothing_is_refused(
     log.write_text("\n".join(lines))
     with pytest.raises(error, match=text):
         api.energy(log, run="D0", step="D1", volts=3.0)
+
+
+@pytest.mark.parametrize(
+    ("step", "volts", "text"),
+    [("D0", 3.0, "is the pin of runs and of steps"), ("D1", float("nan"), "is nan, it must be above 0")],
+)
+def test_options_that_say_nothing_are_refused(step: str, volts: float, text: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(ppk2(1))
+    with pytest.raises(OptionError, match=text):
+        api.energy(log, run="D0", step=step, volts=volts)
+    with pytest.raises(InputError, match="cannot be read"):
+        api.energy(tmp_path, run="D0", volts=3.0)
 
 
 def test_a_log_without_voltage_needs_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from deuteron.api import make
 from deuteron.arch import targets as archs
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import Arch, CpuOperators, Neutron
+from deuteron.arch.vela import VelaOptions
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.target_checks import ModelCheck, Outcome, TargetCheck
@@ -55,8 +56,15 @@ def check(
         DeuteronError: the module, a target or an option cannot be used. The refusals of a build are in the result.
     """
     chosen = [archs.load(target) for target in targets or archs.names()]  # before PyTorch, which takes seconds to load
+    title = name or type(module).__name__
+    unfit: dict[str, DeuteronError] = {}
     for arch in chosen:
-        make.check_options(name or type(module).__name__, arch.name, options)
+        try:
+            make.check_options(title, arch.name, options)
+        except DeuteronError as e:
+            if targets:
+                raise
+            unfit[arch.name] = e  # with all targets, those without the option have a row that says so
     make.need_pytorch()
     from deuteron.frontend import inputs, upstream_caches
     from deuteron.frontend.log_suppression import quiet
@@ -71,7 +79,6 @@ def check(
     batches = None
     if calibration is not None:
         batches = [*islice(inputs.check_calibration(calibration, examples, time), _BATCHES)]
-    title = name or type(module).__name__
     with seeded(0):
         try:
             exported = export(module, examples, batches, options.stream)
@@ -80,6 +87,9 @@ def check(
         checked: dict[object, TargetCheck] = {}
         rows: list[TargetCheck] = []
         for arch in chosen:
+            if arch.name in unfit:
+                rows.append(_refused(arch.name, unfit[arch.name]))
+                continue
             if (group := _group(arch, options)) not in checked:
                 checked[group] = _checked(exported, examples, arch, options)
             row = checked[group]
@@ -92,7 +102,7 @@ def _group(arch: Arch, options: BuildOptions) -> object:
 
     The cores of a Cortex-M and the sizes of one Ethos-U have the same operators. A Neutron's SRAM limits its models.
     """
-    if options.memory != MemoryOptions() or isinstance(arch.npu, Neutron):
+    if options.memory != MemoryOptions() or options.vela != VelaOptions() or isinstance(arch.npu, Neutron):
         return arch.name
     return arch.npu and arch.npu.family, arch.cpu.operators
 

@@ -51,7 +51,7 @@ def _json(energy: "Energy") -> dict[str, object]:
     steps = [{"title": title, **plain(pulse)} for title, pulse in zip(names, energy.steps, strict=True)]
     runs = [plain(one.whole) for one in energy.runs]
     mean = {"joules": energy.joules, "idle_watts": energy.idle_watts}
-    return {"schema": 1, "kind": "measured", "cut_runs": energy.cut, **mean, "runs": runs, "steps": steps}
+    return {"schema": 1, "kind": "measured", "cut_runs": energy.cut_runs, **mean, "runs": runs, "steps": steps}
 
 
 def _lines(energy: "Energy") -> Iterator[str]:
@@ -59,7 +59,7 @@ def _lines(energy: "Energy") -> Iterator[str]:
 
     micro = [1e6 * one.whole.joules for one in energy.runs]
     millis = [1e3 * one.whole.seconds for one in energy.runs]
-    cut = f"; {counted(energy.cut, 'run')} at the ends of the log left out" if energy.cut else ""
+    cut = f"; {counted(energy.cut_runs, 'run')} at the ends of the log left out" if energy.cut_runs else ""
     yield f"energy of {counted(len(micro), 'run')} (measured){cut}"
     yield f"  run: {1e6 * energy.joules:,.3f} µJ ({min(micro):,.3f} to {max(micro):,.3f})"
     yield f"  duration: {sum(millis) / len(millis):,.3f} ms ({min(millis):,.3f} to {max(millis):,.3f})"
@@ -75,5 +75,7 @@ def _lines(energy: "Energy") -> Iterator[str]:
             f"  {1e6 * pulse.joules:>12,.3f}  {share:>5.1%}  {1e3 * pulse.seconds:>9,.4f}  {pulse.samples:>7,}  "
             f"{i}{': ' if name else ''}{name}"
         )
+    if not energy.titles:
+        yield "  steps whose pins are high without a pause of a sample between them count as one; DIR names the steps"
     if few := sum(pulse.samples < FEW for pulse in energy.steps):
         yield f"  {counted(few, 'step')} with fewer than {FEW} samples: raise the sampling rate to tell them apart"

@@ -1,6 +1,7 @@
 """Energy of runs and steps, from the CSV file of a current meter that also records the pins of `dtn_port_trigger`."""
 
 import csv
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import FormatError, InputError, OptionError
+from deuteron.errors import FormatError, InputError, OptionError, unreadable
 
 Numbers = npt.NDArray[np.float64]
 
@@ -23,7 +24,9 @@ _QUANTITIES = {
     "voltage": (re.compile(r"voltage|volts?\b"), "v"),
 }
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}  # both signs for micro
-_UNIT = re.compile(r"[\s(\[_](?P<prefix>[nuµμm]?)(?P<unit>[sav])[)\]]?$")
+_UNIT = re.compile(r"[\s(\[_/](?P<prefix>[nuµμm]?)(?P<unit>[sav])[)\]]?$")
+_PLAIN = re.compile(r"[a-z ]*\b(time|timestamp|current|amps?|amperes|voltage|volts?)( \d+)?")
+"""A name without a unit: it is the SI unit then."""
 _LAYOUT = "the first line names the columns with their units, such as `Timestamp(ms),Current(uA),D0,D1`"
 
 
@@ -32,7 +35,7 @@ class Log:
     """Samples of a current meter.
 
     Attributes:
-        seconds: time of each sample, rising.
+        seconds: time of each sample, not falling: meters may round it.
         amperes: current of each.
         volts: voltage of each; None if the file has no such column.
         pins: levels of digital channels by their names.
@@ -73,13 +76,13 @@ class Energy:
 
     Attributes:
         runs: in order; all have the same number of steps.
-        cut: runs that the start or the end of the log cuts, which are left out.
+        cut_runs: runs that the start or the end of the log cuts, which are left out.
         idle_watts: mean power outside of runs; None if there is no such sample.
         titles: the steps; empty if they are unknown, or not as many as the pulses of a run.
     """
 
     runs: tuple[RunEnergy, ...]
-    cut: int
+    cut_runs: int
     idle_watts: float | None
     titles: tuple[str, ...] = ()
 
@@ -109,6 +112,8 @@ def read_log(path: Path, pins: Sequence[str]) -> Log:
     """
     try:
         lines = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip() and line[0] != "#"]
+    except OSError as error:
+        raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise FormatError(f"`{path}` is not a text file: {error.reason}", hint=_LAYOUT) from None
     if len(lines) < 3:
@@ -128,8 +133,10 @@ def read_log(path: Path, pins: Sequence[str]) -> Log:
     columns = {name: at for name, at in found.items() if at is not None} | {f"pin {p}": names.index(p) for p in pins}
     values = _values(path, lines, separator, columns)
     scaled = {q: values[q] * _scale(path, names[at], q) for q, at in found.items() if at is not None}
-    if (still := np.flatnonzero(np.diff(scaled["time"]) <= 0)).size:
-        raise FormatError(f"`{path}`: the time does not rise after sample {still[0]:,}")
+    steps = np.diff(scaled["time"])
+    if (falling := np.flatnonzero(steps < 0)).size or not steps.any():
+        where = f"falls after sample {falling[0]:,}" if falling.size else "never rises"
+        raise FormatError(f"`{path}`: the time {where}", hint="export the samples in order, with the time of each")
     for pin in pins:
         if (odd := values[f"pin {pin}"])[(odd != 0) & (odd != 1)].size:
             raise FormatError(f"`{path}`: column `{pin}` has other values than 0 and 1")
@@ -153,6 +160,10 @@ def measure(log: Log, run: str, step: str | None, volts: float | None) -> Energy
         OptionError: the voltage is given twice or not at all.
         InputError: no run is complete, or runs differ in their number of steps.
     """
+    if step == run:
+        raise OptionError(f"`{run}` is the pin of runs and of steps", hint="record them with two pins")
+    if volts is not None and not 0 < volts < math.inf:
+        raise OptionError(f"`--volts` is {volts}, it must be above 0")
     if (volts is None) == (log.volts is None):
         raise OptionError(
             "the log has no voltage" if volts is None else "the log has the voltage of each sample",
@@ -179,8 +190,12 @@ def measure(log: Log, run: str, step: str | None, volts: float | None) -> Energy
             f"runs differ in the number of pulses of `{step}`: {', '.join(map(str, sorted(counts)))}",
             hint="raise the sampling rate: a step or the pause after it is shorter than the time between two samples",
         )
-    outside = ~is_high[:-1]
-    idle = float(np.average(watts[:-1][outside], weights=np.diff(log.seconds)[outside])) if outside.any() else None
+    if min(one.whole.joules for one in runs) <= 0:
+        raise InputError(
+            "the current is 0 or negative in a run", hint="check the channel, its direction and the range of the meter"
+        )
+    rest = np.where(is_high[:-1], 0.0, np.diff(log.seconds))
+    idle = float(watts[:-1] @ rest / rest.sum()) if rest.any() else None
     return Energy(runs, int(is_high[0]) + int(is_high[-1] and not is_high.all()), idle)
 
 
@@ -206,7 +221,7 @@ def _scale(path: Path, name: str, quantity: str) -> float:
     """SI units per unit of a column; without a unit in its name it is the SI unit."""
     unit = _QUANTITIES[quantity][1]
     match = _UNIT.search(name.lower())
-    if match is None and not re.search(r"[(\[]", name):
+    if match is None and _PLAIN.fullmatch(name.lower()):
         return 1.0
     if match is None or match["unit"] != unit:
         raise FormatError(

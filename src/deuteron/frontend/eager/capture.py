@@ -177,7 +177,9 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
         failures.append(error)
     if not any(one.where for one in failures) and (source := _transform_line(observed)) is not None:
         raise blocks.refused(source, *blocks.TRANSFORMS)
-    raise min(failures, key=lambda one: (not isinstance(one, UnsupportedError), not one.where))
+    raise min(
+        failures, key=lambda one: (not isinstance(one, UnsupportedError), isinstance(one, InternalError), not one.where)
+    )
 
 
 def _transform_line(observed: Observed) -> Source | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeGuard
 
 import torch
@@ -53,14 +53,14 @@ def registered(kinds: Iterable[type]) -> Generator[None]:
 
     Afterwards the user may register them, or have them as leaves, as before.
     """
-    for kind in kinds:
-        name = f"{kind.__module__}.{kind.__qualname__}.{id(kind)}"  # PyTorch forgets only what has a name of its own
-        torch.export.register_dataclass(kind, serialized_type_name=name)
-    try:
-        yield
-    finally:
+    with ExitStack() as stack:
         for kind in kinds:
-            value_of(private_apis.DEREGISTER)(kind)
+            name = (
+                f"{kind.__module__}.{kind.__qualname__}.{id(kind)}"  # PyTorch forgets only what has a name of its own
+            )
+            torch.export.register_dataclass(kind, serialized_type_name=name)
+            stack.callback(value_of(private_apis.DEREGISTER), kind)
+        yield
 
 
 def _parts(outputs: object) -> Iterator[object]:

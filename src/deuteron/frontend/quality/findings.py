@@ -139,16 +139,18 @@ def _poor(index: int, output: Output, measured: Measured) -> Iterator[str]:
 
 
 def _jumps(index: int, output: Output) -> Iterator[str]:
-    """Warn about choices that rounding turns in few samples, which the ratio of all samples hides."""
+    """Warn about choices that rounding changes in few samples, which the ratio of all samples hides."""
     middle = median(noise for _, noise in output.samples)
     ratios = [decibels(*one) for one in output.samples]
     turned = [ratio for ratio, (_, noise) in zip(ratios, output.samples, strict=True) if noise > _JUMP * middle]
+    if middle == 0 or not turned or min(turned) >= LITTLE or output.all.total() < POOR:
+        return
     choice = next((node for node in _all_before(output.node) if _chooses(node)), None)
-    if choice is not None and turned and min(turned) < LITTLE and output.all.total() >= POOR:
+    if choice is not None:
         yield _at(
             choice,
             f"output {index} has {min(turned):.1f} dB in the worst of {len(ratios)} samples, and "
-            f"{median(ratios):.1f} dB in the median one: rounding turns what `{called(choice)}` chooses where its "
+            f"{median(ratios):.1f} dB in the median one: rounding changes what `{called(choice)}` chooses where its "
             "operands are nearly equal; blend with weights instead, as `torch.sigmoid` gives them, or let the "
             "application choose",
         )
@@ -167,10 +169,12 @@ def _is_float(value: object) -> bool:
 
 def _all_before(node: fx.Node) -> Iterator[fx.Node]:
     """Yield a node and all nodes that it depends on, the nearest first."""
-    found = [node]
-    for one in found:
+    found, waiting = {node}, [node]
+    for one in waiting:
         yield one
-        found.extend(other for other in one.all_input_nodes if other not in found)
+        new = [other for other in one.all_input_nodes if other not in found]
+        found.update(new)
+        waiting += new
 
 
 def _other_integers(measured: Measured) -> Iterator[str]:
