@@ -103,6 +103,33 @@ def test_a_difference_shows_only_where_a_sample_has_it() -> None:
         rewritten(exported(Relu()), absolute_instead_of_relu, X.abs(), X)
 
 
+class Looks(nn.Module):
+    """Looks up the last entry of a table, which a larger input would miss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.arange(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.table[(x * 0.9999999).long()]
+
+
+class Counts(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return (x + 1).long(), torch.relu(x).long()
+
+
+def test_noise_hides_no_larger_difference_and_stays_within_tables() -> None:
+    x = torch.tensor([[0.5, 1.5, 2.9999998]])
+    rewritten(exported(Looks()), nothing, x)
+    with pytest.raises(InternalError, match="changes its output 1: it has 1 of 3 values that are others"):
+        rewritten(exported(Counts()), absolute_instead_of_relu, X)
+
+
+def test_made_up_samples_may_leave_a_table() -> None:
+    rewritten(exported(Looks()), nothing, X.abs() - 1, -X)
+
+
 class Whole(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x > 0, (x * 2.5).long()

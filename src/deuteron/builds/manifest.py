@@ -233,6 +233,7 @@ class StreamInfo:
         hop_bytes: int8 values that live at once in a run, with the state: a lower bound of its SRAM.
         outputs: for each output the dimension of time, and the frames of the first runs that precede the window's; -1
             and 0 for an output for the whole window.
+        inputs: the inputs that have frames; others are the same for each run.
     """
 
     axis: int
@@ -246,6 +247,7 @@ class StreamInfo:
     state_bytes: int
     hop_bytes: int = 0
     outputs: tuple[tuple[int, int], ...] = ()
+    inputs: tuple[int, ...] = (0,)
 
     @property
     def text(self) -> str:

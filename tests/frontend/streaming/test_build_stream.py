@@ -103,7 +103,7 @@ def test_a_function_for_windows_evaluates_a_stream(built: tuple[Path, Path]):
     def step(x: torch.Tensor) -> list[torch.Tensor]:
         return [torch.from_numpy(y.copy()) for y in runner.run([x.numpy()])]
 
-    model = OnWindows(stream, [spec.shape for spec in runner.inputs], step, runner.reset)
+    model = OnWindows(stream, step, runner.reset)
     windows = [networks.rows(seed) for seed in (10, 11)]
     wanted = api.subject(built[0]).run([(x.numpy(),) for x in windows])
     for x, (y,) in zip(windows, wanted, strict=True):

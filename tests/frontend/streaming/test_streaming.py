@@ -258,7 +258,7 @@ def test_the_example_of_the_guide():
     assert " ".join(printed.split()) == found.info.text
 
 
-def on_windows(window: int) -> tuple[OnWindows, list[str]]:
+def on_windows(window: int, inputs: tuple[int, ...] = (0, 1)) -> tuple[OnWindows, list[str]]:
     """A stream of two inputs with hops of 2 frames, and the calls that it gets."""
     calls: list[str] = []
 
@@ -267,7 +267,7 @@ def on_windows(window: int) -> tuple[OnWindows, list[str]]:
         return [x]
 
     info = StreamInfo(1, window, 2, 1, 0, window_macs=0, macs=0, window_bytes=0, state_bytes=0, outputs=((1, 0),))
-    return OnWindows(info, [(1, 2), (1, 2)], step, lambda: calls.append("reset")), calls
+    return OnWindows(replace(info, inputs=inputs), step, lambda: calls.append("reset")), calls
 
 
 def test_each_window_starts_from_the_initial_state_also_of_one_hop():
@@ -291,6 +291,12 @@ def test_windows_and_sequences_of_unlike_lengths_are_refused():
         "windows have 4 and 6 frames along dimension 1, and all inputs of a run need as many\n\n"
         "hint: cut them to the same frames"
     )
+
+    with pytest.raises(InputError, match="windows have 8 and 2 frames"):
+        stream(torch.zeros(1, 8), torch.zeros(1, 2))
+    with_constant, calls = on_windows(2, (0,))
+    assert with_constant(torch.arange(4.0)[None], torch.zeros(1, 2))[0].shape == (1, 4)
+    assert calls == ["reset", "step 0", "step 2"]
 
     class Two(nn.Module):
         def forward(self, x: Tensor, y: Tensor) -> Tensor:

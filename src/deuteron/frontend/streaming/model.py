@@ -129,6 +129,7 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
         state_bytes=sum(value.numel() for value in names),
         outputs=tuple(_output(plan, node) for node in flat(window.graph.output_node().args[0])),
         hop_bytes=cost.live_elements(made.graph.graph, len(names)),
+        inputs=tuple(i for i, one in enumerate(frames) if one is not None),
     )
     found = Model(observed, made.graph, info, frames)
     first = next(found.hops(samples[:1]))

@@ -264,8 +264,8 @@ def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") ->
         ]
 
     def called(step: Callable[..., list[Any]], reset: Callable[[], None]) -> Callable[..., object]:
-        stream, shapes = result.manifest.stream, [spec.shape for spec in runner.inputs]
-        model: Callable[..., Any] = step if stream is None else OnWindows(stream, shapes, step, reset)
+        stream = result.manifest.stream
+        model: Callable[..., Any] = step if stream is None else OnWindows(stream, step, reset)
         return lambda *inputs: _one_or_all(model(*inputs))
 
     steps = (floats, result.floats.reset), (program, runner.reset)

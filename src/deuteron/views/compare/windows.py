@@ -17,13 +17,11 @@ class OnWindows:
 
     Attributes:
         stream: the figures of the stream.
-        shapes: of the inputs of a hop.
         step: returns the outputs for a hop, and keeps the state.
         reset: sets the initial state.
     """
 
     stream: StreamInfo
-    shapes: Sequence[tuple[int, ...]]
     step: "Callable[..., Sequence[Tensor]]"
     reset: Callable[[], None]
 
@@ -39,8 +37,7 @@ class OnWindows:
         import torch
 
         axis, hop = self.stream.axis, self.stream.hop
-        pairs = list(zip(inputs, self.shapes, strict=False))
-        sizes = [x.shape[axis] for x, shape in pairs if self._is_window(x, shape)]
+        sizes = [x.shape[axis] for i, x in enumerate(inputs) if i in self.stream.inputs and x.ndim > axis]
         if not sizes:
             return self.step(*inputs)
         if min(sizes) != max(sizes):
@@ -49,24 +46,20 @@ class OnWindows:
                 "need as many",
                 hint="cut them to the same frames",
             )
+        least = hop if self.stream.window == hop else 2 * hop
+        if sizes[0] < least or sizes[0] % hop:
+            return self.step(*inputs)
         self.reset()
         found: list[Sequence[Tensor]] = []
         for at in range(0, sizes[0], hop):
-            parts = (x.narrow(axis, at, hop).contiguous() if self._is_window(x, shape) else x for x, shape in pairs)
+            parts = (
+                x.narrow(axis, at, hop).contiguous() if i in self.stream.inputs else x for i, x in enumerate(inputs)
+            )
             found.append(self.step(*parts))
         return [
             values[-1] if where < 0 else torch.cat(values, where).narrow(where, lag, sum(_sizes(values, where)) - lag)
             for values, (where, lag) in zip(zip(*found, strict=True), self.stream.outputs, strict=True)
         ]
-
-    def _is_window(self, x: "Tensor", shape: tuple[int, ...]) -> bool:
-        """Tell whether an input has the frames of a window: several hops, or one if the model's window has one."""
-        axis, hop = self.stream.axis, self.stream.hop
-        if len(x.shape) != len(shape) or len(shape) <= axis or shape[axis] != hop:
-            return False
-        least = hop if self.stream.window == hop else 2 * hop
-        others = [(a, b) for at, (a, b) in enumerate(zip(x.shape, shape, strict=True)) if at != axis]
-        return x.shape[axis] >= least and x.shape[axis] % hop == 0 and all(a == b for a, b in others)
 
 
 def _sizes(values: "Sequence[Tensor]", axis: int) -> list[int]:
