@@ -63,6 +63,7 @@ def test_the_cpu_beside_an_npu_computes_in_stripes_between_its_partitions() -> N
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_what_a_build_accepts_beside_partitions_is_within_the_budget_in_every_plan() -> None:
     """Replanned and in firmware; one partition has no weights, so that its block of them counts nowhere."""
     build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
     ("wide", "cortex-m55", "an547"), ("mixed", "cortex-m33", "an505"), ("wide", "cortex-m33", "an505"),
     ("chosen", "cortex-m55", "an547"),
 ], 1))  # fmt: skip
+@pytest.mark.full
 def test_a_board_computes_what_executorchs_runtime_does(name: str, target: str, board: str) -> None:
     build = store.network(NETWORKS[name], name, target=target)
     assert api.read_manifest(build).options.activations is api.Activations.INT16

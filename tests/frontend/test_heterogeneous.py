@@ -266,6 +266,7 @@ def _train(prepared: nn.Module) -> Iterator[float]:
 
 # `tests/views/test_costs.py` has them by PTQ for both processors.
 @pytest.mark.parametrize(("target", "qat"), full.first([(NPU, True), (CPU, True)], 1))
+@pytest.mark.full
 def test_options_about_edges_and_places_go_together(target: str, qat: bool, tmp_path: Path) -> None:
     """Images in channels-last memory, int8 at the edges, and an operator that is kept from the NPU."""
     torch.manual_seed(1)

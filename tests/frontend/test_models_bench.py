@@ -53,6 +53,7 @@ def test_the_table_of_the_docs_has_a_cell_for_each_row() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_network_is_measured() -> None:
     row = models.row("embedding_mean", "imxrt700cm")
     assert (row.problem, row.board, row.partitions) == ("", "", 1)

@@ -54,6 +54,7 @@ def test_whatever_a_network_fails_with_is_its_row_and_is_kept(error: Exception, 
     ("name", "target"),
     full.first([("rms_norm", "imxrt700cm"), ("tcn", "cortex-m55"), ("embedding_mean", "cortex-m33")], 1),
 )
+@pytest.mark.full
 def test_a_network_is_int8_and_runs_on_host_and_board(name: str, target: str) -> None:
     network = networks_on_targets.NETWORKS[networks_on_targets.NAMES.index(name)]
     row = networks_on_targets.row(network, target)

@@ -28,6 +28,7 @@ NORMS = ("deuteron::normalise", "deuteron::normalise")
 @pytest.mark.parametrize(
     ("name", "partitions", "on_cpu"), full.first([("efficientnet", 1, ()), ("encoder_layer", 2, NORMS)], 1)
 )
+@pytest.mark.full
 def test_a_block_is_whole_but_for_norms(name: str, partitions: int, on_cpu: tuple[str, ...]) -> None:
     (pattern,) = (pattern for pattern in patterns.PATTERNS if pattern.name == name)
     row = patterns.row(pattern, "imxrt700cm")

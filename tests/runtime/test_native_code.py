@@ -142,6 +142,7 @@ def test_mutated_programs_are_refused_or_run(sanitized: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_mutated_partitions_of_an_ethos_u_are_refused_or_run(sanitized: Path, tmp_path: Path) -> None:
     """A slice of `make bench-fuzz-ethosu`."""
     from benches import fuzz_ethosu
