@@ -215,17 +215,20 @@ def _append(data: bytes, model: FlatModel, file: BytesIO) -> None:
 def _end(data: bytes, stop: int, model: FlatModel) -> int:
     """Return where the bytes begin that follow a flatbuffer; `stop` without any.
 
-    A flatbuffer does not say its size. So the least number of bytes is searched from which the same model is decoded.
+    A flatbuffer does not say its size. So the least number of bytes is searched from which the same is read.
     """
+
+    def read(part: bytes, decoded: FlatModel) -> tuple[object, ...]:
+        extras = _Extras.of(part, decoded)
+        return decoded, extras.description, extras.signature, [*extras.tensors.values()], extras.dropped
 
     def is_whole(count: int) -> bool:
         try:
-            part = data[:count]
-            return decode(part) == model and Decoder(part).root.text("Description") == description
+            return read(data[:count], decode(data[:count])) == whole
         except (DeuteronError, *DAMAGE):
             return False
 
-    description = Decoder(data).root.text("Description")
+    whole = read(data, model)
     padded = max(0, stop - _PADDING)
     low, high = (0, padded) if is_whole(padded) else (padded, stop)
     while high - low > 1:
