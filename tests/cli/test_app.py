@@ -34,7 +34,7 @@ Options:
   -h, --help   Show this message and exit.
 
 Make a program:
-  check     Show what a build for each target would do, without building
+  check     Show what a build for each target would do, writing no program
   build     Compile a PyTorch model for a target
   convert   Convert a TFLite file for the NPU
   shrink    Cut a TFLite file so that it needs a smaller tensor arena

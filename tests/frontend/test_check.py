@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.arch import targets
+from deuteron.arch.vela import VelaOptions
 from deuteron.builds.options import BuildOptions, StreamOptions
 from deuteron.builds.quality import CONSTANT
 from deuteron.builds.target_checks import ModelCheck, Outcome, TargetCheck
-from deuteron.errors import DeuteronError, UnsupportedError
+from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend.build import NO_CALIBRATION
 
 torch.set_num_threads(1)
@@ -158,3 +159,14 @@ def test_the_table():
     ]
     both = ModelCheck("net", (refused, TargetCheck("c", Outcome.REFUSED, message="no", where="f.py:3")))
     assert [line for line in both.lines() if line.endswith(":")] == ["bb:", "c:"]
+
+
+def test_an_option_that_a_target_lacks_is_a_refusal_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "names", lambda: ("cortex-m33",))
+    net, x = small()
+    options = BuildOptions(vela=VelaOptions(vela_system_config="Ethos_U55_High_End_Embedded"))
+    (row,) = api.check(net, x, options=options).targets
+    assert (row.target, row.outcome) == ("cortex-m33", Outcome.REFUSED)
+    with pytest.raises(OptionError) as caught:
+        api.check(net, x, options=options, targets=["cortex-m33"])
+    assert str(caught.value).startswith(row.message)
