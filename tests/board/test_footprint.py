@@ -27,6 +27,7 @@ def test_executor_and_driver_keep_to_their_limits(built: Built):
     assert result.flash_all - result.flash_selected == pytest.approx(result.code_all - result.code_selected, abs=64)
 
 
+@pytest.mark.full
 def test_a_dma_takes_the_copies_off_the_core(built: Built):
     result = boards_bench.measure(built("resnet8"), boards.load("an505"), 1, Toolchain.find(image.OBJECTS))
     assert result.problems() == []

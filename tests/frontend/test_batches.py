@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.rewriting import left
 from torch import Tensor, nn
 from torch.nn import functional
@@ -106,7 +107,7 @@ def on_cpu(target: str) -> set[str]:
     return {op.op for op in manifest.cpu_ops}
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "imxrt700"])
+@pytest.mark.parametrize("target", full.first(["ethos-u55-128", "imxrt700"], 1))
 def test_a_gru_cell_and_an_image_without_a_batch_run_on_the_npu(target: str) -> None:
     assert on_cpu(target) == FLOATS
 

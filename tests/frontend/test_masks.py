@@ -72,7 +72,7 @@ BUILDS = list(product(range(len(CASES)), ("cortex-m55", "ethos-u55-128")))
 KINDS = [(case, "cortex-m55") for case in (0, 1, 3, 4, 6, 8, 10, 11)] + [(case, "ethos-u55-128") for case in (2, 5, 9)]
 
 
-@pytest.mark.parametrize(("case", "target"), full.only(BUILDS, *KINDS))
+@pytest.mark.parametrize(("case", "target"), full.only(BUILDS, *KINDS[::3]))
 def test_masks_cost_scores_few_of_their_steps(case: int, target: str, tmp_path: Path):
     torch.manual_seed(0)
     model, dtype = CASES[case]

@@ -146,6 +146,7 @@ def test_what_grows_does_not_fit_where_planes_die(height: int) -> None:
     assert min(ends) == ChainLiveness(program, chain, CALLS).peak(chain.stripes(height, cache_halo=False))
 
 
+@pytest.mark.full
 def test_networks_of_images_compute_the_same_with_their_ends_in_scratch() -> None:
     in_planes, cut = (sum(counts) for counts in zip(*map(compute_the_same, range(6)), strict=True))
     assert in_planes > 2

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests import full
 from tests.npu.neutron.machine.plans import PROCESSOR
 
 from deuteron.arch.memory import FetchPolicy
@@ -44,7 +45,7 @@ def _layers(*, share: bool, factors: int, table: str = "table") -> Program:
     return Program(tuple(buffers.values()), ("in",), ("out",), tuple(calls))
 
 
-@pytest.mark.parametrize("factors", [1, WIDTH])
+@pytest.mark.parametrize("factors", full.first([1, WIDTH], 1))
 def test_constants_that_layers_share_cost_a_plan_nothing(factors: int) -> None:
     """As fast, in the same pieces and in as little, as where each layer has its own."""
     cycles: dict[bool, list[int]] = {}

@@ -322,6 +322,7 @@ def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path)
         assert str(error.value) == f"{told}\n\n{hint}"
 
 
+@pytest.mark.full
 def test_the_best_points(whole: Path, tmp_path: Path) -> None:
     shown = subprocess.run([PROGRAM, "sweep", "show", whole, "--json"], capture_output=True, text=True, check=True)
     report = json.loads(shown.stdout)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 import torch
 from tests.frontend.ethosu.networks import built
 from torch import Tensor, nn
@@ -63,6 +64,7 @@ def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Joined().eval(), (torch.randn(1, 3, 6, 6),), api.BuildOptions()
 
 
+@pytest.mark.full
 def test_an_activation_keeps_its_bounds_where_its_result_shares_its_rounding() -> None:
     directory, (x,) = built(joined, "ethos-u55-128"), joined()[1]
     manifest = manifests.read(directory)

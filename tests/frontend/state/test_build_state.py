@@ -49,7 +49,7 @@ def arrays(count: int) -> list[tuple[np.ndarray]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", full.only(sorted(forms.FORMS.keys() - NOT_INT8), *KINDS))
+@pytest.mark.parametrize("name", full.only(sorted(forms.FORMS.keys() - NOT_INT8), *KINDS[::2]))
 def test_the_program_steps_as_the_module_does(name: str):
     module = made(name)
     before = Snapshot(module)

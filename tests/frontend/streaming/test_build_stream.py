@@ -45,6 +45,7 @@ def hops(windows: list[np.ndarray]) -> list[tuple[np.ndarray]]:
     return [(window[:, at : at + HOP].copy(),) for window in windows for at in range(0, networks.WINDOW, HOP)]
 
 
+@pytest.mark.full
 def test_a_stream_has_the_bits_of_the_window_where_scales_agree(built: tuple[Path, Path]):
     window, hop = map(api.subject, built)
     windows = [networks.rows(seed).numpy() for seed in range(10, 13)]

@@ -30,6 +30,7 @@ WITHOUT_EDGE = {"EXPAND_DIMS", "QUANTIZE", "SQUEEZE", "STRIDED_SLICE"}
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_edge_operators_are_those_of_executorch(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", REGISTRY, tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
