@@ -118,6 +118,7 @@ def test_bounds_of_a_stream(whole: float, steps: float | None, wrong: bool):
 
 
 def test_a_stream_of_floats_and_of_integers(tmp_path: Path):
+    torch.manual_seed(0)
     api.build(forms.Numbered(), stream(1)[0], target="cortex-m55", calibration=stream(8), output=tmp_path / "build")
     subject = api.subject(tmp_path / "build")
     subject.resets = (0,)
