@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from deuteron.api.ask import compare_profiles as compare_profiles
     from deuteron.api.ask import compare_simulations as compare_simulations
     from deuteron.api.ask import converts_only as converts_only
-    from deuteron.api.ask import energy as energy
     from deuteron.api.ask import explain as explain
     from deuteron.api.ask import formats as formats
     from deuteron.api.ask import inspect as inspect
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
     from deuteron.api.make import shrink as shrink
     from deuteron.api.make import sweep as sweep
+    from deuteron.api.meters import energy as energy
     from deuteron.board.emit import EmitOptions as EmitOptions
     from deuteron.board.emit import Placement as Placement
     from deuteron.board.flash import FlashOptions as FlashOptions
@@ -77,8 +77,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "api.ask": (
-        "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "energy",
-        "explain",
+        "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "explain",
         "formats", "inspect", "kernels", "missing", "operators", "plan", "profile", "read_manifest", "read_profile",
         "report", "run", "run_each", "simulate", "stream", "subject", "sweep_page", "sweep_table", "targets",
     ),
@@ -87,6 +86,7 @@ _NAMES = {
         "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",
         "merge_kernel_selections", "shrink", "sweep",
     ),
+    "api.meters": ("energy",),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),
     "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),

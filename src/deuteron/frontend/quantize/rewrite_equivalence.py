@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.eager.observe import seeded
 from deuteron.frontend.eager.outputs import difference, equal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called
@@ -142,9 +143,7 @@ class _Ordered(Doubles):
 
 def _outputs(model: Doubles, inputs: Inputs) -> list[object]:
     """Return the model's outputs with a fixed random seed; PyTorch's random state does not change."""
-    random: Any = torch.random
-    with torch.no_grad(), random.fork_rng(devices=[]):
-        random.manual_seed(0)
+    with torch.no_grad(), seeded(0):
         return flat(model.run(*copies(inputs)))
 
 

@@ -1,0 +1,40 @@
+"""What meters beside a board have measured."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deuteron.errors import OptionError
+
+if TYPE_CHECKING:
+    from deuteron.views.energy import Energy
+
+
+def energy(
+    log: str | Path,
+    *,
+    run: str,
+    step: str | None = None,
+    volts: float | None = None,
+    firmware: str | Path | None = None,
+) -> "Energy":
+    """Return the measured energy of runs and steps from the CSV file of a current meter.
+
+    Args:
+        log: the file, with columns for time, current and the pins that the port's `dtn_port_trigger` drives.
+        run: column of the pin that is high during runs.
+        step: column of the pin that is high during steps.
+        volts: the supply, in V, for a log without voltage.
+        firmware: directory of `deuteron firmware`, which names the steps.
+
+    Raises:
+        DeuteronError: a file cannot be read, or the log has no complete run.
+    """
+    from deuteron.board import record
+    from deuteron.views import energy as energies
+
+    if firmware is not None and step is None:
+        raise OptionError(f"`{firmware}` names the steps of a run", hint="give their pin too: `--step COLUMN`")
+    titles = tuple(info.title for info in record.read(Path(firmware)).steps) if firmware is not None else ()
+    found = energies.measure(energies.read_log(Path(log), [run, *([step] if step else [])]), run, step, volts)
+    return replace(found, titles=titles) if len(titles) == len(found.steps) else found
