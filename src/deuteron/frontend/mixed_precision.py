@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from torch import Tensor, fx
+from torch import fx
 
 from deuteron.builds.samples import evenly
 from deuteron.errors import UnsupportedError
@@ -19,7 +19,7 @@ from deuteron.frontend.cortex_m.elementwise import LIMITS
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.operators import called, operator_name
+from deuteron.frontend.operators import called, is_float, operator_name
 from deuteron.frontend.quality.measure import STILL
 from deuteron.frontend.source_lines import source_of
 
@@ -135,7 +135,7 @@ class StateNodes:
 def _int8_note(variable: Variable, nodes: Iterable[fx.Node], able: Collection[str]) -> Iterator[str]:
     """Say which operator keeps 8 bits between a state and its next value."""
     computing = [node for node in nodes if node.op == "call_function" and called(node) not in STILL]
-    kept = {node for node in computing if _is_float(node) and node.name not in able and node.target not in LIMITS}
+    kept = {node for node in computing if is_float(node) and node.name not in able and node.target not in LIMITS}
     if kept:
         first = next(node for node in next(iter(kept)).graph.nodes if node in kept)
         at = f", at {source.short}: `{source.code}`," if (source := source_of(first)) else ""
@@ -143,11 +143,6 @@ def _int8_note(variable: Variable, nodes: Iterable[fx.Node], able: Collection[st
             f"`--state-dtype int16`: `{operator_name(first.target)}`{at} has activations of 8 bits, and with them the "
             f"variable `{variable.name}`; write it with sums, products, layers and `torch.cat`"
         )
-
-
-def _is_float(node: fx.Node) -> bool:
-    value: object = node.meta.get("val")
-    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _between(before: fx.Node, after: fx.Node) -> set[fx.Node]:

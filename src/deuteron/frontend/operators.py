@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from torch import fx
+from torch import Tensor, fx
 
 from deuteron.npu.neutron.kernels import event_names
 
@@ -75,6 +75,12 @@ def is_dequantize(node: fx.Node) -> bool:
 def is_quantize(node: fx.Node) -> bool:
     """True for operators that quantise."""
     return is_qdq(node) and not is_dequantize(node)
+
+
+def is_float(node: fx.Node) -> bool:
+    """True if the value of a node is known to be a tensor of floats."""
+    value: object = node.meta.get("val")
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def arguments_of(node: fx.Node) -> dict[str, Any]:

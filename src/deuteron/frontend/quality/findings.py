@@ -7,7 +7,7 @@ import torch
 from torch import fx
 
 from deuteron.builds.quality import CONSTANT, LITTLE, decibels
-from deuteron.frontend.operators import base_name, called, is_dequantize
+from deuteron.frontend.operators import base_name, called, is_dequantize, is_float
 from deuteron.frontend.quality.measure import CHANGE, Measured, Output, RoundedConstant, constants, rounded_alone
 from deuteron.frontend.source_lines import source_of
 
@@ -160,11 +160,7 @@ def _chooses(node: fx.Node) -> bool:
     """True for an operator that makes integers or bools of floats."""
     value = node.meta.get("val")
     is_whole = isinstance(value, torch.Tensor) and not value.is_floating_point()
-    return is_whole and any(is_dequantize(one) or _is_float(one.meta.get("val")) for one in node.all_input_nodes)
-
-
-def _is_float(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return is_whole and any(is_dequantize(one) or is_float(one) for one in node.all_input_nodes)
 
 
 def _all_before(node: fx.Node) -> Iterator[fx.Node]:
