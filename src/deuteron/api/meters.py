@@ -1,4 +1,4 @@
-"""What meters beside a board have measured."""
+"""Queries about the logs of measuring instruments."""
 
 from dataclasses import replace
 from pathlib import Path
