@@ -41,7 +41,21 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.count_nonzero(x.relu(), 1) + torch.count_nonzero(y.relu()),
     lambda x, y: torch.stack([one(x / y.relu()) for one in (torch.isnan, torch.isinf, torch.isfinite)]),
     lambda x, y: torch.movedim(x[None], 0, -1).sum(-1) + y,
+    lambda x, y: torch.linalg.vector_norm(x.relu(), 0, dim=1) + torch.dist(x, y),
+    lambda x, y: torch.cat(torch.std_mean(x, 1, keepdim=True) + torch.var_mean(y, dim=1, unbiased=False, keepdim=True), 1),
+    lambda x, y: torch.cummax(x, 1)[0] + torch.cummin(y, 0).values,
+    lambda x, y: x // (y.abs() + 1) + torch.div(x * 3, y.abs() + 1, rounding_mode="trunc"),
 ]
+
+OUTER: list[Callable[[Tensor, Tensor], Any]] = [
+    lambda x, y: torch.einsum("ii->i", x[:, :2] + y[:, 2:4]),
+    lambda x, y: x[:, :2].trace() + torch.diag(y[0]) + torch.diag(y[:, :2]).sum(),
+    lambda x, y: torch.linalg.cross(x[:, :3], y[:, 1:4]) + torch.cross(y[:, :3], x[:, :3], dim=1),
+    lambda x, y: torch.cat([*torch.hsplit(x, 2), *torch.hsplit(y, [3])], 1),
+    lambda x, y: torch.meshgrid(x[0], y[0], indexing="ij")[1] * torch.cartesian_prod(x[0], y[0])[:8, :1],
+    lambda x, y: torch.linalg.matrix_power(x[:, :2], 3) + torch.linalg.vecdot(x, y)[:, None],
+]
+"""Composites of operators that other passes write."""
 
 
 class Call(nn.Module):
@@ -62,6 +76,16 @@ def test_they_compute_the_same(function: Callable[..., Any]) -> None:
     composites.write(model)
     names = {node.target.name() for node in model.graph.nodes if hasattr(node.target, "name")}  # type: ignore[union-attr]
     assert not {name for name in names if name.partition("::")[2].partition(".")[0] in composites.NAMES}
+    torch.testing.assert_close(model(*inputs), function(*inputs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("function", OUTER)
+def test_the_outer_ones_compute_the_same(function: Callable[..., Any]) -> None:
+    inputs = torch.randn(X), torch.randn(X)
+    model = torch.export.export(Call(function), inputs).module(check_guards=False)
+    before = {str(node.target) for node in model.graph.nodes}
+    composites.write_outer(model)
+    assert before - {str(node.target) for node in model.graph.nodes}
     torch.testing.assert_close(model(*inputs), function(*inputs), rtol=1e-5, atol=1e-5)
 
 

@@ -51,9 +51,15 @@ def test_adaptive_pools_with_like_windows_are_pools(shape: tuple[int, ...], size
     assert operators == [aten.max_pool2d.default]
 
 
-def test_an_adaptive_pool_with_unlike_windows_stays() -> None:
-    operators = rewritten(Call(lambda x: functional.adaptive_max_pool2d(x, 2)), IMAGE, decompositions.write)
-    assert operators[0] is aten.adaptive_max_pool2d.default
+def test_an_adaptive_pool_with_unlike_windows_is_maxima_of_bands() -> None:
+    operators = rewritten(Call(lambda x: functional.adaptive_max_pool2d(x, (2, 4))), IMAGE, decompositions.write)
+    assert aten.adaptive_max_pool2d.default not in operators
+    assert aten.amax.default in operators
+
+
+def test_a_pool_of_signals_whose_indices_are_unused_has_none() -> None:
+    module = Call(lambda x: functional.max_pool1d(x, 2, return_indices=True)[0])
+    assert rewritten(module, (2, 4, 9), decompositions.write) == [aten.max_pool1d.default]
 
 
 @pytest.mark.parametrize(("sizes", "means"), [((3, 3), 3), ((2, 5), 7), ((7, 4), 4)])

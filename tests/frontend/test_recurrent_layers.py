@@ -234,7 +234,11 @@ def test_states_beyond_16_bits_are_refused() -> None:
         api.build(Counts(), random((80, 1, 1)), target="cortex-m55")
 
 
-@pytest.mark.parametrize("target", full.only([*TARGETS, "ethos-u55-128"], "ethos-u55-128", "cortex-m55"))
-def test_projections_are_refused_by_name(target: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"`aten::lstm.input` has a projection \(`proj_size`\)"):
-        api.build(nn.LSTM(6, 8, proj_size=3), random((5, 1, 6)), target=target)
+@pytest.mark.parametrize("target", full.only([*TARGETS, "ethos-u55-128"], "cortex-m55"))
+def test_projections_are_layers_of_each_step(target: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = nn.LSTM(6, 8, bidirectional=True, proj_size=3)
+    samples = [(torch.randn(3, 1, 6),) for _ in range(16)]
+    built = api.build(module, samples[0], target=target, calibration=samples, output=tmp_path / "build")
+    assert min(output.sqnr for output in built.manifest.quality.outputs) > 20
+    assert api.compare(tmp_path / "build").passed

@@ -40,6 +40,7 @@ from deuteron.frontend.quantize import (
     casts,
     complex_numbers,
     composites,
+    computed_weights,
     decompositions,
     doubles,
     empties,
@@ -298,6 +299,9 @@ class Flow:
             indexed_writes.write(model)
         else:
             indexed_writes.write_sums(model)
+        composites.write_outer(model)
+        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
+            computed_weights.write(model)
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)

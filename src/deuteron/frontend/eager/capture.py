@@ -1,14 +1,10 @@
 """Exports a module once and checks that the graph computes the same as the module."""
 
 import copy
-import inspect
-import linecache
-import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, cycle, islice
-from types import FrameType
 from typing import Any, cast
 
 import torch
@@ -16,26 +12,32 @@ from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.graph import CodeGen
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from deuteron.builds.manifest import Source
-from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import DeuteronError, InputError, InternalError, UnsupportedError
-from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks, embeddings
+from deuteron.frontend.eager.export_mode import in_export_mode
+from deuteron.frontend.eager.first_lines import first_difference, first_unlike, transform_line
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
 from deuteron.frontend.eager.outputs import Leaves, difference, registered
-from deuteron.frontend.eager.state import digest
-from deuteron.frontend.eager.user_code import is_library
-from deuteron.frontend.eager.variables import Attribute, Binding, Step, Variable, argument_names, live, renamed
+from deuteron.frontend.eager.variables import (
+    Attribute,
+    Binding,
+    Step,
+    Variable,
+    argument_names,
+    constants,
+    live,
+    renamed,
+    with_constants,
+)
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
-from deuteron.frontend.source_lines import first_line, source_of
+from deuteron.frontend.source_lines import first_line
 from deuteron.frontend.upstream import private_apis
-from deuteron.frontend.upstream.access import replaced, value_of
+from deuteron.frontend.upstream.access import replaced
 
 
 def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
@@ -56,8 +58,6 @@ def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> t
         raise observed.refusal
     return observed, capture(observed, program)
 
-
-_DATA: Any = cast(Any, Tensor).data.__get__
 
 _STEPS = 8
 """The number of runs in sequence that are compared for a module with variables."""
@@ -83,7 +83,8 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
         if observed.refusal is None:
             return None  # the changed attributes need not matter
         error = e if isinstance(e, UnsupportedError) else not_exported(e)
-        raise error if error.where else observed.refusal from e
+        is_clear = error.where and not any(one.has_numbers for one in attributes)  # code may branch on numbers
+        raise error if is_clear else observed.refusal from e
     if graph is None or binding is None or not attributes:
         return None
     found = replace(observed, attributes=attributes, variables=binding.variables)
@@ -91,10 +92,31 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
     sequences = [samples, *([sample] for sample in observed.samples[1:])]  # every sample may be the first of a stream
     if not any(_compared_steps(graph, found, one) for one in sequences):
         _check_start(found)
-        return found, graph
+        return _without_settled(graph, found, binding, sequences) or (found, graph)
     if observed.refusal is None:
         return None
     raise observed.refusal
+
+
+def _without_settled(
+    graph: fx.GraphModule, observed: Observed, binding: Binding, sequences: Sequence[Sequence[Inputs]]
+) -> tuple[Observed, fx.GraphModule] | None:
+    """Make constants of variables that no input changes, and no run after the first: `self.weight.data.clamp_(-1, 1)`.
+
+    None without such variables, or if the first run reads what it has not yet changed.
+    """
+    samples = sequences[0]
+    (_, first), (_, second) = islice(observed.steps([*samples, *samples]), 2)
+    values = [
+        one if is_constant and torch.equal(one, other) else None
+        for one, other, is_constant in zip(first, second, constants(graph, len(first)), strict=True)
+    ]
+    if all(one is None for one in values):
+        return None
+    attributes = binding.attributes_of([one is None for one in values])
+    variables = Binding(copied(observed.module), attributes).variables if attributes else ()
+    found, made = replace(observed, attributes=attributes, variables=variables), with_constants(graph, values)
+    return None if any(_compared_steps(made, found, one) for one in sequences) else (found, made)
 
 
 def _check_start(observed: Observed) -> None:
@@ -121,8 +143,9 @@ def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: 
     """Return the flat graph of one run; its inputs have the names of the module's, and those of the variables."""
     inputs = copies(observed.samples[0])
     values = (*inputs, *(one.initial for one in variables))
-    with environment(observed.module), torch.no_grad(), quiet(), _DataDetached():
-        program = torch.export.export(Step(copied(observed.module), attributes), values, strict=False)
+    step = in_export_mode(Step(copied(observed.module), attributes))
+    with environment(observed.module), torch.no_grad(), quiet():
+        program = torch.export.export(step, values, strict=False)
     names = [*argument_names(observed.module, len(inputs)), *(one.name.replace(".", "_") for one in variables)]
     return renamed(_flat(program), names)
 
@@ -155,7 +178,7 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
         InputError: PyTorch cannot export the module.
         UnsupportedError: the graph computes other outputs; the error names the first operator that differs.
     """
-    failures = list[DeuteronError]()
+    failures, unknown = list[DeuteronError](), list[fx.GraphModule]()
     for strict in (True, False):
         try:
             with registered(observed.dataclasses):
@@ -164,53 +187,50 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
                     failures.append(InternalError("the exported program lacks the value of a constant"))
                     continue
                 graph = _flat(exported)
-        except UnsupportedError:
-            raise
+        except UnsupportedError as e:
+            failures.append(e)
+            continue
         except Exception as e:  # noqa: BLE001 - whatever export raises
             failures.append(not_exported(e))
             continue
         if observed.draws:
             check_repeatable(graph)
-            raise UnsupportedError("the model returns other values in each run for the same inputs", hint=DRAWS)
+            source = first_unlike(observed)
+            at = f", at `{source.code}`" if source else ""
+            raise UnsupportedError(
+                f"the model returns other values in each run for the same inputs{at}",
+                where=str(source) if source else None,
+                hint=DRAWS,
+            )
+        if program is None and _has_unknown_sizes(graph):  # the other mode knows those that constants decide
+            unknown.append(graph)
+        elif (error := _compared(graph, observed)) is None:
+            return graph
+        else:
+            failures.append(error)
+    for graph in unknown:
         if (error := _compared(graph, observed)) is None:
             return graph
         failures.append(error)
-    if not any(one.where for one in failures) and (source := _transform_line(observed)) is not None:
+    if not any(one.where for one in failures) and (source := transform_line(observed)) is not None:
         raise blocks.refused(source, *blocks.TRANSFORMS)
     raise min(
         failures, key=lambda one: (not isinstance(one, UnsupportedError), isinstance(one, InternalError), not one.where)
     )
 
 
-def _transform_line(observed: Observed) -> Source | None:
-    """Return the first line of user code that runs within a transform of `torch.func`."""
-    found, transforms = list[tuple[str, int, str]](), value_of(private_apis.TRANSFORMS)
-
-    class Within(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if not found and transforms():
-                found.extend(filter(None, [last_user_line("".join(traceback.format_stack()))]))
-            return func(*args, **(kwargs or {}))
-
-    with environment(observed.module), torch.no_grad(), quiet(), Within():
-        copied(observed.module)(*copies(observed.samples[0]))
-    return Source(*found[0], "") if found else None
-
-
 def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
     """Export the module without gradients; the module does not change."""
-    inputs = copies(observed.samples[0])
-    with environment(observed.module), torch.no_grad(), quiet(), nullcontext() if strict else _DataDetached():
-        return torch.export.export(copied(observed.module), inputs, strict=strict)
+    inputs, module = copies(observed.samples[0]), copied(observed.module)
+    with environment(observed.module), torch.no_grad(), quiet():
+        return torch.export.export(module if strict else in_export_mode(module), inputs, strict=strict)
 
 
-class _DataDetached(TorchFunctionMode):
-    """Makes `x.data` in an export the same as `x.detach()`, whose memory and changes PyTorch follows."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func == _DATA:
-            return args[0].detach()
-        return func(*args, **(kwargs or {}))
+def _has_unknown_sizes(graph: fx.GraphModule) -> bool:
+    """Return True if a number or the shape of a tensor depends on values."""
+    values = [node.meta.get("val") for node in graph.graph.nodes]
+    numbers = [n for value in values for n in (value.shape if isinstance(value, Tensor) else [value])]
+    return any(isinstance(n, torch.SymInt | torch.SymFloat | torch.SymBool) for n in numbers)
 
 
 def _lacks_values(program: ExportedProgram) -> bool:
@@ -261,7 +281,7 @@ def _compared(graph: fx.GraphModule, observed: Observed) -> UnsupportedError | N
             return _differs(text, None)
         for index, (one, other) in enumerate(zip(ours, wanted, strict=True)):
             if text := difference(one, other, TOLERANCE):
-                return _differs(f"output {index} {text}", _first_difference(graph, observed, sample))
+                return _differs(f"output {index} {text}", first_difference(graph, observed, sample))
     return None
 
 
@@ -280,70 +300,6 @@ def _differs(text: str, source: Source | None) -> UnsupportedError:
         hint="write this line so that it does the same in an export as in a run: without changes of `.data`, state in "
         "Python, or branches on being compiled",
     )
-
-
-def _first_difference(graph: fx.GraphModule, observed: Observed, sample: Inputs) -> Source | None:
-    """Return the line that queries the export mode, or of the first operator whose result no eager run computes."""
-    recorder = _Recorder()
-    with environment(observed.module), torch.no_grad(), quiet(), _mode_queries() as lines, recorder:
-        copied(observed.module)(*copies(sample))
-    if lines:
-        return lines[0]
-    found = recorder.digests | {digest(x) for x in (*sample, *graph.parameters(), *graph.buffers())}
-
-    class First(fx.Interpreter):
-        source: Source | None = None
-
-        def run_node(self, n: fx.Node) -> Any:
-            value = super().run_node(n)
-            if self.source is None and n.op == "call_function" and isinstance(value, Tensor):
-                self.source = source_of(n) if digest(value) not in found else None
-            return value
-
-    first = First(graph)
-    with torch.no_grad(), seeded(0):
-        first.run(*copies(sample))
-    return first.source
-
-
-class _Recorder(TorchDispatchMode):
-    """Records the result of every operator."""
-
-    def __init__(self) -> None:
-        cast(Any, super()).__init__()
-        self.digests = set[object]()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for value in flat(result):
-            if isinstance(value, Tensor):
-                self.digests.add(digest(value))
-        return result
-
-
-@contextmanager
-def _mode_queries() -> Generator[list[Source]]:
-    """Collect the lines of user code that query in this context whether they are compiled, exported or traced."""
-    lines: list[Source] = []
-
-    def recording(original: Callable[[], bool]) -> Callable[[], bool]:
-        def query() -> bool:
-            lines.extend(_user_line(inspect.currentframe()))
-            return original()
-
-        return query
-
-    with ExitStack() as stack:
-        for name in private_apis.MODE_QUERIES:
-            stack.enter_context(replaced(name, recording))
-        yield lines
-
-
-def _user_line(frame: FrameType | None) -> Iterator[Source]:
-    caller = frame.f_back if frame is not None else None
-    if caller is not None and not is_library(caller.f_code.co_filename):
-        file, line = caller.f_code.co_filename, caller.f_lineno
-        yield Source(file, line, linecache.getline(file, line).strip(), "")
 
 
 class Captured(nn.Module):

@@ -22,19 +22,21 @@ from deuteron.frontend.quantize import inplace
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of which runs change tensors.
+    """An attribute of which runs change tensors or numbers.
 
     Attributes:
         place: the attribute.
-        value: its value before the first run: a tensor, or a structure of tensors.
+        value: its value before the first run: a tensor, or a structure of tensors, where numbers have become tensors.
         source: the line that changes it, if it is known.
         starts_as_none: whether `value` is zeros in place of None.
+        has_numbers: whether Python numbers are among its values.
     """
 
     place: Place
     value: object
     source: Source | None = None
     starts_as_none: bool = False
+    has_numbers: bool = False
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -72,12 +74,27 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
     first, later = before.find(place), after.find(place)
     if first is None or later is None or not place.path.startswith("attribute"):
         return None
-    value, new = first.holder.get(place.name), later.holder.get(place.name)
+    value, given = first.holder.get(place.name), later.holder.get(place.name)
+    new = _with_tensors(given)
     if not _holds_tensors(new):
         return None
     if starts_as_none := value is None:
         value = pytree.tree_map(torch.zeros_like, new)
-    return Attribute(place, value, source, starts_as_none) if _form(value) == _form(new) else None
+    value, has_numbers = _with_tensors(value), any(map(_is_number, pytree.tree_leaves(given)))
+    return Attribute(place, value, source, starts_as_none, has_numbers) if _form(value) == _form(new) else None
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)  # no bools: code branches on them
+
+
+def _with_tensors(value: object) -> Any:
+    """Return a structure with a tensor in place of each number; arithmetic with tensors gives the same results."""
+
+    def made(one: Any) -> Any:
+        return torch.tensor(one) if _is_number(one) else one
+
+    return pytree.tree_map(made, value)
 
 
 def _holds_tensors(value: object) -> bool:
@@ -122,7 +139,7 @@ class Binding:
         """
         values: list[Tensor] = []
         for attribute, place in zip(self._attributes, self._holders, strict=True):
-            value = place.holder.get(place.name)
+            value = _with_tensors(place.holder.get(place.name))
             if _form(value) != _form(attribute.value):
                 raise ValueError(place.path)
             values += pytree.tree_leaves(value)
@@ -282,17 +299,62 @@ def stepping(graph: fx.GraphModule, variables: Sequence[Variable]) -> Stepping:
     return Stepping(graph, [one.initial for one in variables])
 
 
+def constants(graph: fx.GraphModule, count: int) -> list[bool]:
+    """Tell for each of the last `count` inputs and outputs, the variables, whether no other input ever changes it."""
+    functional, values = _functional(graph)
+    nodes = list(functional.graph.nodes)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    outputs = cast("list[fx.Node]", flat(functional.graph.output_node().args[0]))
+    changed, size = {value for node in inputs[:-count] for value in values(node)}, -1
+    while size != len(changed):
+        size = len(changed)
+        for node in nodes:
+            if node.op == "call_function" and any(not changed.isdisjoint(values(arg)) for arg in node.all_input_nodes):
+                changed.update(values(node))
+        for before, after in zip(inputs[-count:], outputs[-count:], strict=True):
+            if not changed.isdisjoint(values(after)):
+                changed.update(values(before))
+    return [changed.isdisjoint(values(node)) for node in outputs[-count:]]
+
+
+def with_constants(graph: fx.GraphModule, values: Sequence[Tensor | None]) -> fx.GraphModule:
+    """Return a copy of a graph in which the variables, its last inputs and outputs, have these values, if not None."""
+    made = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    inputs, output = made.graph.find_nodes(op="placeholder")[-len(values) :], made.graph.output_node()
+    outputs = cast("list[fx.Node]", flat(output.args[0]))
+    kept = outputs[: -len(values)]
+    for node, after, value in zip(inputs, outputs[-len(values) :], values, strict=True):
+        if value is None:
+            kept.append(after)
+            continue
+        made.register_parameter(f"{node.name}_value", nn.Parameter(value.clone(), requires_grad=False))
+        with made.graph.inserting_before(node):
+            constant = made.graph.get_attr(f"{node.name}_value")
+        constant.meta = dict(node.meta)
+        node.replace_all_uses_with(constant)
+        made.graph.erase_node(node)
+    output.args = (kept[0] if len(kept) == 1 else tuple(kept),)
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    return made
+
+
+def _functional(graph: fx.GraphModule) -> tuple[fx.GraphModule, Callable[[fx.Node], Iterable[object]]]:
+    """Return a graph without changes of memory, or the same one, and a function for what a node depends on in it."""
+    functional = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    try:
+        inplace.write(functional)
+    except DeuteronError:
+        return graph, _memories
+    return functional, _value
+
+
 def live(graph: fx.GraphModule, count: int) -> list[bool]:
     """Tell for each of the last `count` inputs and outputs, the variables, whether an output ever depends on it.
 
     In a graph whose changes of memory cannot be removed, dependencies are those between memories.
     """
-    functional = fx.GraphModule(graph, copy.deepcopy(graph.graph))
-    try:
-        inplace.write(functional)
-        values = _value
-    except DeuteronError:
-        functional, values = graph, _memories
+    functional, values = _functional(graph)
     nodes = list(functional.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
     outputs = cast("list[fx.Node]", flat(functional.graph.output_node().args[0]))

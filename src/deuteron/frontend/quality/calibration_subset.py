@@ -98,7 +98,7 @@ class CalibrationSubset:
         if isinstance(batch, First) or not self._steps:
             self._steps = []
         values = batch[len(batch) - len(self.variables) :]
-        sizes = [float(x.abs().max()) if x.is_floating_point() else 0.0 for x in values]
+        sizes = [float(x.abs().max()) if x.dtype != torch.bool else 0.0 for x in values]
         self._steps.append(sizes)
         self._largest = [max(pair) for pair in zip(self._largest or sizes, sizes, strict=True)]
         self._longest = max(self._longest, self._steps, key=len)
@@ -110,10 +110,12 @@ class CalibrationSubset:
             return
         for variable, sizes in zip(self.variables, zip(*self._longest, strict=True), strict=True):
             before, after = max(sizes[:start]), max(sizes[start:])
+            what = "it" if variable.initial.is_floating_point() else "real numbers that are computed from it"
             if after > _GROWTH * before:
                 yield (
                     f"{_named(variable)} reaches {after:.4g} in the last quarter of {len(sizes)} steps of calibration, "
-                    f"and {before:.4g} before: it still grows, and runs clamp it to this range; give a longer sequence"
+                    f"and {before:.4g} before: it still grows, and runs clamp {what} to this range; give a longer "
+                    "sequence"
                 )
 
     def clipped(self, ranges: Mapping[int, tuple[float, float]]) -> Iterator[str]:

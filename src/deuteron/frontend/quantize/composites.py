@@ -21,12 +21,20 @@ aten = torch.ops.aten
 
 _COMPOSITES = """
 addcdiv addcmul atleast_1d atleast_2d atleast_3d baddbmm binary_cross_entropy binary_cross_entropy_with_logits
-block_diag channel_shuffle column_stack diff dstack einsum fliplr flipud hstack huber_loss kl_div kron l1_loss lerp
+block_diag channel_shuffle column_stack diff dstack fliplr flipud hstack huber_loss kl_div kron l1_loss lerp
 linalg_multi_dot linalg_norm movedim mse_loss norm outer roll rot90 smooth_l1_loss soft_margin_loss tensordot
 tile vstack
 """
 NAMES = frozenset(_COMPOSITES.split())
 """Operators with suitable decompositions in PyTorch, by the names of its registry without overload."""
+
+_OUTER_COMPOSITES = """
+cartesian_prod cosine_embedding_loss cross diag diagflat dsplit einsum frobenius_norm gradient hinge_embedding_loss
+hsplit linalg_cross linalg_diagonal linalg_matmul linalg_matrix_norm linalg_matrix_power linalg_vecdot
+margin_ranking_loss matrix_power meshgrid msort nanmean special_ndtr sum_to_size trace triplet_margin_loss vsplit
+"""
+_OUTER = frozenset(_OUTER_COMPOSITES.split())
+"""Composites of operators that other passes write differently, by the same names."""
 
 
 def _log_of_sums(x: Any, dim: list[int], keepdim: bool = False) -> Any:
@@ -78,6 +86,56 @@ def _nonzeros(x: Any, dim: list[int] | int | None = None) -> Any:
     return (x != 0).sum() if dim is None else (x != 0).sum(dim)
 
 
+def _with_mean(variance: Callable[..., Any]) -> Callable[..., Any]:
+    def both(x: Any, dim: list[int] | None = None, *args: Any, **kwargs: Any) -> Any:
+        keeps = args[1] if len(args) > 1 else kwargs.get("keepdim", False)
+        return variance(x, dim, *args, **kwargs), x.mean(dim or [*range(x.dim())], keepdim=keeps)
+
+    return both
+
+
+def _largest_so_far(x: Any, dim: int) -> Any:
+    """Return the maximum of each element and all before it, in steps that double; the indices are unknown."""
+    step, size = 1, x.shape[dim]
+    while step < size:
+        before, rest = x.narrow(dim, 0, size - step), x.narrow(dim, step, size - step)
+        x = torch.cat([x.narrow(dim, 0, step), torch.maximum(before, rest)], dim)
+        step *= 2
+    return x, None
+
+
+def _smallest_so_far(x: Any, dim: int) -> Any:
+    largest, _ = _largest_so_far(-x, dim)
+    return -largest, None
+
+
+def _cross(x: Any, y: Any, dim: int | None = None) -> Any:
+    if dim is None:
+        dim = -1 if 3 not in x.shape else [*x.shape].index(3)
+    (a, b, c), (d, e, f) = x.unbind(dim), y.unbind(dim)
+    return torch.stack([b * f - c * e, c * d - a * f, a * e - b * d], dim)
+
+
+def _linalg_cross(x: Any, y: Any, *, dim: int = -1) -> Any:
+    return _cross(x, y, dim)
+
+
+def _trace(x: Any) -> Any:
+    return x.diagonal().sum()
+
+
+def _norm_of_difference(x: Any, y: Any, p: float = 2) -> Any:
+    return cast(Any, torch).linalg.vector_norm(x - y, p)
+
+
+def _count(x: Any, _: float, dim: list[int] | None = None, keepdim: bool = False) -> Any:
+    return (x != 0).to(x.dtype).sum(dim or [*range(x.dim())], keepdim=keepdim)
+
+
+def _divided(x: Any, y: Any, *, rounding_mode: str = "floor") -> Any:
+    return (x / y).floor() if rounding_mode == "floor" else (x / y).trunc()
+
+
 def _is_nan(x: Any) -> Any:
     return x != x
 
@@ -111,8 +169,16 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.addmm.default: _added_product,
     aten.bilinear.default: _bilinear,
     aten.cdist.default: _distances,
+    aten.cross.default: _cross,
+    aten.cummax.default: _largest_so_far,
+    aten.cummin.default: _smallest_so_far,
+    aten.dist.default: _norm_of_difference,
+    aten.div.Tensor_mode: _divided,
+    aten.floor_divide.default: _divided,
     **dict.fromkeys((aten.count_nonzero.default, aten.count_nonzero.dim_IntList), _nonzeros),
     aten.hypot.default: _hypotenuse,
+    aten.linalg_cross.default: _linalg_cross,
+    aten.trace.default: _trace,
     aten.isfinite.default: _is_finite,
     aten.isinf.default: _is_infinite,
     aten.isnan.default: _is_nan,
@@ -123,21 +189,45 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.prod.dim_int: _product,
     aten.std.correction: _deviation(_variance),
     aten.std.dim: _deviation(_variance_of_dims),
+    aten.std_mean.correction: _with_mean(_deviation(_variance)),
+    aten.std_mean.dim: _with_mean(_deviation(_variance_of_dims)),
     aten.var.correction: _variance,
     aten.var.dim: _variance_of_dims,
+    aten.var_mean.correction: _with_mean(_variance),
+    aten.var_mean.dim: _with_mean(_variance_of_dims),
 }
 """Operators without a decomposition in PyTorch, or without one that suits int8."""
 
 
+def write_outer(model: fx.GraphModule) -> None:
+    """Decompose, in place, composites of operators that other passes write differently."""
+    _replace(model, lambda node: called(node) in _OUTER)
+
+
 def write(model: fx.GraphModule) -> None:
     """Decompose the operators in place."""
+    _replace(model, lambda node: _is_norm(node) or (_is_listed(node) and _has_form(node)))
+
+
+def _is_listed(node: fx.Node) -> bool:
+    return bool(node.target in _BY_HAND or called(node) in NAMES)
+
+
+def _replace(model: fx.GraphModule, is_meant: Callable[[fx.Node], bool]) -> None:
     for node in list(model.graph.nodes):
-        if node.op != "call_function" or not isinstance(node.meta.get("val"), Tensor):
-            continue
-        if node.target in _BY_HAND or called(node) in NAMES or _is_norm(node):
+        if node.op == "call_function" and is_meant(node):
             replace(model, node, _decomposed)
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _has_form(node: fx.Node) -> bool:
+    """Return False for an operator whose decomposition lacks a value that is read, or is for floats alone."""
+    if node.target in (aten.cummax.default, aten.cummin.default):
+        return all(user.args[1] == 0 for user in node.users)
+    if node.target in (aten.div.Tensor_mode, aten.floor_divide.default):
+        return isinstance(node.args[1], fx.Node) and bool(node.meta["val"].is_floating_point())
+    return True
 
 
 _NOWHERE = frozenset({aten.hypot.default, aten.logaddexp.default})
@@ -146,11 +236,7 @@ _NOWHERE = frozenset({aten.hypot.default, aten.logaddexp.default})
 
 def write_missing(model: fx.GraphModule) -> None:
     """Decompose, in place, operators and norms of orders that no backend has."""
-    for node in list(model.graph.nodes):
-        if node.target in _NOWHERE or (_is_norm(node) and node.args[1] != 1):
-            replace(model, node, _decomposed)
-    model.graph.eliminate_dead_code()
-    model.recompile()
+    _replace(model, lambda node: node.target in _NOWHERE or (_is_norm(node) and bool(node.args[1] != 1)))
 
 
 def _is_norm(node: fx.Node) -> bool:
@@ -158,10 +244,12 @@ def _is_norm(node: fx.Node) -> bool:
     return node.target is aten.linalg_vector_norm.default and len(node.args) > 1 and bool(node.args[1] != 2)
 
 
-def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | list[fx.Node | None] | None:
     """Insert the decomposition of a node before it; None if PyTorch does not decompose it."""
     tensors = list(dict.fromkeys(node.all_input_nodes))
     target: Any = _BY_HAND.get(node.target, node.target)
+    if _is_norm(node) and node.args[1] == 0:
+        target = _count
 
     def run(*values: Tensor) -> Tensor:
         of = dict(zip(tensors, values, strict=True))
@@ -179,7 +267,7 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         elif one.op == "call_function":
             args, kwargs = (map_arg(given, values.__getitem__) for given in (one.args, one.kwargs))
             values[one] = call(node, one.target, *args, **kwargs)
-    return cast(fx.Node, map_arg(traced.graph.output_node().args[0], values.__getitem__))
+    return cast(Any, map_arg(traced.graph.output_node().args[0], values.__getitem__))
 
 
 @cache
@@ -187,7 +275,7 @@ def _table() -> Mapping[Any, Callable[..., Any]]:
     """PyTorch's decompositions of these operators."""
     tables: Any = importlib.import_module("torch._decomp")
     made: dict[Any, Callable[..., Any]] = tables.decomposition_table
-    return {op: decompose for op, decompose in made.items() if _name(op) in NAMES | {"linalg_vector_norm"}}
+    return {op: decompose for op, decompose in made.items() if _name(op) in NAMES | _OUTER | {"linalg_vector_norm"}}
 
 
 def _name(operator: Any) -> str:

@@ -286,24 +286,30 @@ def _in_bands(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     None for windows of equal size, which are an ordinary pool.
     """
     x, wanted = cast("tuple[fx.Node, list[int]]", pool.args)
-    first, sizes = _value(x).dim() - 2, _value(x).shape[-2:]
+    sizes = _value(x).shape[-2:]
     if all(size % count == 0 for size, count in zip(sizes, wanted, strict=True)):
         return None
-    for dim, size, count in zip((first, first + 1), sizes, wanted, strict=True):
+    return _banded(pool, x, wanted, aten.avg_pool2d.default, aten.mean.dim)
+
+
+def _banded(before: fx.Node, x: fx.Node, wanted: Sequence[int], even: object, reduction: object) -> fx.Node:
+    """Pool one dimension after the other: with the operator `even` where windows are equal, else window by window."""
+    for place, count in enumerate(wanted):
+        dim, size = _value(x).dim() - len(wanted) + place, _value(x).shape[place - len(wanted)]
         if size % count == 0:
-            window = [size // count, 1] if dim == first else [1, size // count]
-            x = call(pool, aten.avg_pool2d.default, x, window, window) if size > count else x
+            window = [size // count if place == other else 1 for other in range(len(wanted))]
+            x = call(before, even, x, window, window) if size > count else x
             continue
         ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-        bands = [call(pool, aten.slice.Tensor, x, dim, start, end) for start, end in ends]
-        x = call(pool, aten.cat.default, [call(pool, aten.mean.dim, band, [dim], True) for band in bands], dim)
+        bands = [call(before, aten.slice.Tensor, x, dim, start, end) for start, end in ends]
+        x = call(before, aten.cat.default, [call(before, reduction, band, [dim], True) for band in bands], dim)
     return x
 
 
 def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
     """A max-pool with unused indices becomes one without indices.
 
-    An adaptive pool with equal windows becomes one as well.
+    An adaptive pool becomes one as well, or one per window where they are unequal.
     """
     pool, index = cast("tuple[fx.Node, object]", item.args)
     if index != 0:
@@ -312,8 +318,11 @@ def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
         image, sizes = cast("tuple[fx.Node, Sequence[int]]", pool.args)
         pairs = list(zip(_value(image).shape[-len(sizes) :], sizes, strict=True))
         window = [here // wanted for here, wanted in pairs]
-        is_even = all(here % wanted == 0 for here, wanted in pairs)
-        return call(item, even, image, window, window) if is_even else None
+        if all(here % wanted == 0 for here, wanted in pairs):
+            return call(item, even, image, window, window)
+        return _banded(item, image, sizes, even, aten.amax.default)
+    if pool.target is aten.max_pool1d_with_indices.default:
+        return call(item, aten.max_pool1d.default, *pool.args)
     if pool.target is not aten.max_pool2d_with_indices.default:
         return None
     plain = call(item, aten.max_pool2d.default, *pool.args)

@@ -12,7 +12,6 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, constant_value, value_of
 
 aten = torch.ops.aten
@@ -26,17 +25,16 @@ def is_zero(model: fx.GraphModule, state: fx.Node) -> bool:
 
 
 def cells_of(node: fx.Node) -> list[list[fx.Node]]:
-    """The weights of each layer and direction of a network.
-
-    Raises:
-        UnsupportedError: it is an LSTM with projections.
-    """
-    _, _, weights, has_biases, layers, _, _, both, _ = node.args
-    count, each = cast(int, layers) * (2 if both else 1), 4 if has_biases else 2
-    listed = cast("list[fx.Node]", weights)
-    if len(listed) != count * each:
-        raise refusal(node, "has a projection (`proj_size`), which is not supported", "use a Linear after the LSTM")
+    """The weights of each layer and direction of a network; the last is that of a projection if their number is odd."""
+    _, _, weights, _, layers, _, _, both, _ = node.args
+    listed, count = cast("list[fx.Node]", weights), cast(int, layers) * (2 if both else 1)
+    each = len(listed) // count
     return [listed[i * each : (i + 1) * each] for i in range(count)]
+
+
+def is_projected(node: fx.Node) -> bool:
+    """True for an LSTM with projections of its hidden states (`proj_size`)."""
+    return len(cells_of(node)[0]) % 2 == 1
 
 
 def lstm(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
@@ -107,11 +105,13 @@ class _CellWeights:
             only added.
         states: weights and bias of the linear layer for states; the bias may be None.
         rest: the contribution of a zero state to the new values of a GRU; None if there is none.
+        projection: the weights of a linear layer for new hidden states, or None.
     """
 
     inputs: tuple[fx.Node, fx.Node | None]
     states: tuple[fx.Node, fx.Node | None]
     rest: fx.Node | None
+    projection: fx.Node | None = None
 
 
 class _Layers:
@@ -159,17 +159,20 @@ class _Layers:
             before = states[0]
             theirs = cell.rest if before is None else call(node, aten.linear.default, before, *cell.states)
             states = step(own, theirs, states)
+            if cell.projection is not None:
+                states = (call(node, aten.linear.default, states[0], cell.projection), *states[1:])
             yield states
 
     def _cell(self, index: int) -> _CellWeights:
         own, theirs, *biases = self._cells[index]
+        projection = biases.pop() if is_projected(self._node) else None
         if not biases:
-            return _CellWeights((own, None), (theirs, None), None)
+            return _CellWeights((own, None), (theirs, None), None, projection)
         first, second = (value_of(self._model, bias) for bias in biases)
         name = f"{self._node.name}_{index}"
         if self._gates != 3:
             both = constant(self._model, self._node, f"{name}_bias", (first + second).detach(), like=first)
-            return _CellWeights((own, both), (theirs, None), None)
+            return _CellWeights((own, both), (theirs, None), None, projection)
         # The third gate of a GRU multiplies the contribution of the states, including their bias.
         size = len(second) // 3
         keep = torch.cat([torch.zeros(2 * size), torch.ones(size)])

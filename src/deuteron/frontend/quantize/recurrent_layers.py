@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize.decompositions import Decomposition, call
-from deuteron.frontend.quantize.recurrent import cells_of, is_zero
+from deuteron.frontend.quantize.recurrent import cells_of, is_projected, is_zero, lstm
 
 aten: Any = torch.ops.aten
 
@@ -105,7 +105,9 @@ def _backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
 
 
 def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
-    """One operator per layer and direction."""
+    """One operator per layer and direction; the operators of each step for an LSTM with projections."""
+    if is_projected(node):
+        return lstm(model, node)
     kind, cells = _KINDS[node.target], cells_of(node)
     x, begin, *_, both, batch_first = cast("tuple[Any, ...]", node.args)
     states = cast("list[fx.Node]", begin if kind == "lstm" else [begin])

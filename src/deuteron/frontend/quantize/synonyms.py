@@ -105,10 +105,48 @@ def _taken(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if any(isinstance(arg, fx.Node) and value is None for arg, value in zip(rest, given, strict=True)):
         return None
     value = cast(Tensor, cast(fx.Node, x).meta["val"])
+    if node.target is aten.as_strided.default and not value.is_contiguous():
+        return None
     places = cast(Any, node.target)(torch.arange(value.numel()).reshape(value.shape), *given, **node.kwargs)
     kept = constant(model, node, f"{node.name}_places", places.flatten())
     chosen = call(node, aten.index_select.default, call(node, aten.reshape.default, x, [-1]), 0, kept)
     return call(node, aten.reshape.default, chosen, [*node.meta["val"].shape])
+
+
+def _taken_along(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The elements at places along a dimension, of known places a selection from a list."""
+    x, index, dim = cast("tuple[fx.Node, fx.Node, int | None]", (*node.args, None)[:3])
+    dim = cast("int | None", node.kwargs.get("dim", dim))
+    if (taken := _taken(model, node)) is not None or dim is None:
+        return taken
+    shapes = [[*one.meta["val"].shape] for one in (x, index)]
+    dim %= len(shapes[0])
+    whole = [*_common_shape(*(torch.Size([*shape[:dim], 1, *shape[dim + 1 :]]) for shape in shapes))]
+    for side, shape in enumerate(shapes):
+        wanted = [*whole[:dim], shape[dim], *whole[dim + 1 :]]
+        if shape != wanted and side:
+            return None
+        x = x if side or shape == wanted else call(node, aten.expand.default, x, wanted)
+    return call(node, aten.gather.default, x, dim, index)
+
+
+def _filled(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """One number at known places along a dimension, as a choice by a constant mask."""
+    x, dim, index, number = cast("tuple[fx.Node, int, fx.Node, float]", node.args)
+    places, shape = constant_value(model, index), x.meta["val"].shape
+    if places is None:
+        return None
+    mask = torch.zeros(shape[dim], dtype=torch.bool).index_fill(0, places, True)
+    mask = mask.reshape([-1, *[1] * (len(shape) - 1 - dim % len(shape))])
+    return call(node, aten.masked_fill.Scalar, x, constant(model, node, f"{node.name}_mask", mask), number)
+
+
+def _fake_quantized(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Numbers rounded to steps of a scale between two ends."""
+    x, scale, zero_point, low, high = cast("tuple[fx.Node, float, int, int, int]", node.args)
+    steps = call(node, aten.round.default, call(node, aten.mul.Tensor, x, 1 / scale))
+    bounded = call(node, aten.clamp.default, steps, low - zero_point, high - zero_point)
+    return call(node, aten.mul.Tensor, bounded, scale)
 
 
 def _windows(model: fx.GraphModule, node: fx.Node) -> fx.Node:
@@ -318,9 +356,11 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.ravel.default: lambda _, node: call(node, aten.reshape.default, node.args[0], [-1]),
     aten.view.default: _as(aten.reshape.default),  # decomposed attention has other strides than PyTorch's operator
     aten.broadcast_tensors.default: _repeated,
-    **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
-    aten.diagonal.default: _taken,
+    **dict.fromkeys((aten.take.default, aten.diagonal.default, aten.as_strided.default), _taken),
+    aten.take_along_dim.default: _taken_along,
+    aten.index_fill.int_Scalar: _filled,
     aten.unfold.default: _windows,
+    aten.fake_quantize_per_tensor_affine.default: _fake_quantized,
     **dict.fromkeys((aten.tensor_split.indices, aten.tensor_split.sections), _split),
     aten.cumprod.default: _products_so_far,
     aten.diag_embed.default: _on_diagonal,

@@ -68,6 +68,9 @@ FUSE_LINEAR = PrivateName("torchao.quantization.pt2e.utils", "_fuse_linear_bn_",
 TRANSFORMS = PrivateName(
     "torch._functorch.pyfunctorch", "retrieve_all_functorch_interpreters", "finds lines that use `torch.func`"
 )
+WITHOUT_MODES = PrivateName(
+    "torch.utils._python_dispatch", "_disable_current_modes", "computes numbers of constants in an export"
+)
 MODE_QUERIES = tuple(
     PrivateName(module, name, "finds user code that behaves differently in an export", True)
     for module, names in {

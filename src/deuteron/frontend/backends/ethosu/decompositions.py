@@ -8,7 +8,7 @@ from torch import fx
 
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize import recurrent
-from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers, replace
 
 aten = torch.ops.aten
 
@@ -22,16 +22,18 @@ _UNPOOLED = (
 def write(model: fx.GraphModule) -> None:
     """Give pools over the whole image a stride of 1, replace relu6 by hardtanh, and decompose recurrent cells.
 
+    LSTMs with projections are decomposed as well, which the backend refuses.
+
     The NPU supports strides up to 3, and the stride of a single window has no effect. Images of one row become signals
     by one transpose, because Vela would make one for each element. Numbers that meet a value without axes become such
     values, because the backend would add an axis to the result.
 
     Raises:
-        UnsupportedError: the model unpools, for which Vela would drop the pool's indices, or has an LSTM with
-            projections.
+        UnsupportedError: the model unpools, for which Vela would drop the pool's indices.
     """
     for node in model.graph.find_nodes(op="call_function", target=aten.lstm.input):
-        recurrent.cells_of(node)
+        if recurrent.is_projected(node):
+            replace(model, node, recurrent.lstm)
     for node in model.graph.find_nodes(op="call_function", target=aten.max_unpool2d.default):
         raise refusal(node, "reads indices of a max-pool, which the NPU does not give", _UNPOOLED)
     apply(model, _DECOMPOSITIONS)

@@ -1,0 +1,180 @@
+"""Changes what Python sees of tensors while PyTorch exports a module without Dynamo.
+
+Values that depend on weights, buffers and literals alone are known when a model is built, but an export hides them:
+`if self.scale > 1`, `self.lengths.tolist()` and `x[:, self.mask]` fail although they do the same in each run.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from deuteron.frontend.upstream import private_apis
+from deuteron.frontend.upstream.access import value_of
+
+_DATA: Any = cast(Any, Tensor).data.__get__
+
+_MAKERS = "arange as_tensor eye from_numpy full linspace ones tensor tril_indices triu_indices zeros"
+_LITERALS: frozenset[object] = frozenset(getattr(torch, name) for name in _MAKERS.split())
+"""Functions that make a tensor of Python numbers; they draw none."""
+
+_NUMBERS = frozenset({"__bool__", "__float__", "__index__", "__int__", "item", "tolist"})
+"""Methods that return Python values."""
+
+_OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
+"""Functions whose result has a size that depends on values."""
+
+
+def in_export_mode(module: nn.Module) -> nn.Module:
+    """Make a module run in the mode of this file, and return it; PyTorch's own mode for exports lies around it.
+
+    `x.data` is `x.detach()`, whose memory and changes PyTorch follows. An index that is a tensor of one integer selects
+    by it at run time, in place of a number that is unknown. What depends on constants alone has its value.
+    """
+    weights, run = {name: value.detach() for name, value in _tensors(module)}, module.forward
+
+    @functools.wraps(run)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        with value_of(private_apis.WITHOUT_MODES)():
+            values = {name: value.clone() for name, value in weights.items()}  # the trace may change them
+        with _ExportMode({id(value): (value, values[name]) for name, value in _tensors(module)}):
+            return run(*args, **kwargs)
+
+    if not isinstance(module, torch.jit.ScriptModule):  # which has no forward function in Python
+        cast(Any, module).forward = forward
+    return module
+
+
+class _ExportMode(TorchFunctionMode):
+    """The mode; `known` has the tensors of the trace whose values are known, with these, by the tensors' identities."""
+
+    def __init__(self, known: dict[int, tuple[Tensor, Tensor]]) -> None:
+        super().__init__()
+        self._known = known
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func == _DATA:
+            return args[0].detach()
+        name = getattr(func, "__name__", "")
+        if name in ("__getitem__", "__setitem__"):
+            args = (args[0], self._with_numbers(args[1]), *args[2:])
+        operands = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+        known = [id(one) in self._known for one in operands]
+        if any(known) and not all(known) and (_changes_operand(name) or kwargs.get("out") is not None):
+            self._known.clear()  # unknown numbers enter a tensor and its views
+        if name in _NUMBERS and any(known):
+            return self._real(func, args, kwargs)
+        if name in _OF_DATA and known and all(known):
+            return pytree.tree_map_only(Tensor, _literal, self._real(func, args, kwargs))
+        if name == "repeat_interleave" and len(known) > 1 and known[1] and kwargs.get("output_size") is None:
+            return self._repeated(*args, **kwargs)
+        if name in ("__getitem__", "__setitem__") and (found := _selection(*args[:2])) is not None:
+            return found.read() if name == "__getitem__" else found.write(args[2])
+        result = func(*args, **kwargs)
+        if all(known) if known else func in _LITERALS:
+            self._learn(result, self._real(func, args, kwargs))
+        return result
+
+    def _learn(self, result: Any, real: Any) -> None:
+        """Note the values of the tensors of a result."""
+        pairs = zip(pytree.tree_leaves(result), pytree.tree_leaves(real), strict=True)
+        self._known |= {id(one): (one, value) for one, value in pairs if isinstance(one, Tensor)}
+
+    def _with_numbers(self, index: Any) -> Any:
+        """Return an index with numbers in place of known tensors of one, and places in place of known masks."""
+        parts: list[Any] = []
+        for one in _parts(index):
+            if isinstance(one, slice):
+                ends = cast("slice[Any, Any, Any]", one)
+                parts.append(slice(*map(self._number, (ends.start, ends.stop, ends.step))))
+            elif isinstance(one, Tensor) and one.dtype == torch.bool and one.dim() and id(one) in self._known:
+                parts += map(_literal, self._real(torch.nonzero, (one,), {"as_tuple": True}))
+            else:
+                parts.append(self._number(one))
+        return tuple(parts) if isinstance(index, tuple) or len(parts) > 1 else parts[0]
+
+    def _number(self, one: Any) -> Any:
+        return self._real(int, (one,), {}) if _is_number(one) and id(one) in self._known else one
+
+    def _real(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call a function of known tensors with their values."""
+        args, kwargs = pytree.tree_map_only(Tensor, lambda one: self._known[id(one)][1], (args, kwargs))
+        with value_of(private_apis.WITHOUT_MODES)(), torch.no_grad():
+            return func(*args, **kwargs)
+
+    def _repeated(self, x: Tensor, repeats: Tensor, dim: int | None = None) -> Tensor:
+        """Repeat elements a known number of times, as a selection."""
+        if dim is None:
+            x, dim = x.flatten(), 0
+        return x.index_select(dim, _literal(self._real(torch.repeat_interleave, (repeats,), {})))
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """An index with one tensor of one integer: `x[:, i]`.
+
+    Attributes:
+        view: the tensor as the other parts of the index select from it.
+        dim: the dimension of it from which the tensor selects.
+        number: the tensor.
+    """
+
+    view: Tensor
+    dim: int
+    number: Tensor
+
+    @property
+    def _index(self) -> tuple[Any, ...]:
+        return (*[slice(None)] * self.dim, self.number.reshape(1))
+
+    def read(self) -> Tensor:
+        """Return the selected elements."""
+        return self.view[self._index].squeeze(self.dim)
+
+    def write(self, value: Any) -> None:
+        """Write a number or a tensor into the selected elements."""
+        shape = [*self.view.shape[: self.dim], *self.view.shape[self.dim + 1 :]]
+        value = value.to(self.view.dtype) if isinstance(value, Tensor) else torch.tensor(value, dtype=self.view.dtype)
+        self.view[self._index] = value.expand(shape).unsqueeze(self.dim)
+
+
+def _selection(x: Tensor, index: Any) -> _Selection | None:
+    """Return what an index with one tensor of one integer selects; None for another index."""
+    parts = _parts(index)
+    numbers = [at for at, one in enumerate(parts) if _is_number(one)]
+    if len(numbers) != 1 or any(isinstance(one, Tensor | Sequence) for one in parts if one is not parts[numbers[0]]):
+        return None
+    (at,) = numbers
+    consumed = sum(one is not None and one is not Ellipsis for one in parts)
+    before = [x.dim() - consumed if one is Ellipsis else int(not isinstance(one, int)) for one in parts[:at]]
+    return _Selection(x[(*parts[:at], slice(None), *parts[at + 1 :])], sum(before), parts[at])
+
+
+def _parts(index: Any) -> list[Any]:
+    return [*cast("tuple[Any, ...]", index)] if isinstance(index, tuple) else [index]
+
+
+def _is_number(one: object) -> bool:
+    """Return True for a tensor of one integer without dimensions."""
+    return isinstance(one, Tensor) and one.dim() == 0 and not (one.is_floating_point() or one.dtype == torch.bool)
+
+
+def _changes_operand(name: str) -> bool:
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
+
+
+def _literal(value: Tensor) -> Tensor:
+    """Return a tensor as a constant of the trace."""
+    numbers: object = cast(Any, value).tolist()
+    return torch.tensor(numbers, dtype=value.dtype).reshape(value.shape)
+
+
+def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
+    named: Any = module
+    return [*named.named_parameters(), *named.named_buffers()]

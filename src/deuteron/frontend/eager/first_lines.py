@@ -1,0 +1,138 @@
+"""Finds the user's line at which a graph, or a second run, begins to differ from a module."""
+
+import inspect
+import linecache
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from types import FrameType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from deuteron.builds.manifest import Source
+from deuteron.builds.user_frames import last_user_line
+from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.eager.observe import Observed, copied, environment, seeded
+from deuteron.frontend.eager.state import digest
+from deuteron.frontend.eager.user_code import is_library
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.log_suppression import quiet
+from deuteron.frontend.source_lines import source_of
+from deuteron.frontend.upstream import private_apis
+from deuteron.frontend.upstream.access import replaced, value_of
+
+
+def transform_line(observed: Observed) -> Source | None:
+    """Return the first line of user code that runs within a transform of `torch.func`."""
+    found, transforms = list[tuple[str, int, str]](), value_of(private_apis.TRANSFORMS)
+
+    class Within(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if not found and transforms():
+                found.extend(filter(None, [last_user_line("".join(traceback.format_stack()))]))
+            return func(*args, **(kwargs or {}))
+
+    with environment(observed.module), torch.no_grad(), quiet(), Within():
+        copied(observed.module)(*copies(observed.samples[0]))
+    return Source(*found[0], "") if found else None
+
+
+def first_difference(graph: fx.GraphModule, observed: Observed, sample: Inputs) -> Source | None:
+    """Return the line that queries the export mode, or of the first operator whose result no eager run computes."""
+    recorder = _Recorder()
+    with environment(observed.module), torch.no_grad(), quiet(), _mode_queries() as lines, recorder:
+        copied(observed.module)(*copies(sample))
+    if lines:
+        return lines[0]
+    found = recorder.digests | {digest(x) for x in (*sample, *graph.parameters(), *graph.buffers())}
+
+    class First(fx.Interpreter):
+        source: Source | None = None
+
+        def run_node(self, n: fx.Node) -> Any:
+            value = super().run_node(n)
+            if self.source is None and n.op == "call_function" and isinstance(value, Tensor):
+                self.source = source_of(n) if digest(value) not in found else None
+            return value
+
+    first = First(graph)
+    with torch.no_grad(), seeded(0):
+        first.run(*copies(sample))
+    return first.source
+
+
+def first_unlike(observed: Observed) -> Source | None:
+    """Return the line of the first operator that two runs for the same inputs compute, or call, differently."""
+    runs: list[_Operators] = []
+    with environment(observed.module), torch.no_grad(), quiet():
+        for seed in (0, 1):
+            module = copied(observed.module)
+            with seeded(seed), _Operators() as operators:
+                module(*copies(observed.samples[0]))
+            runs.append(operators)
+    nothing = None, None
+    for (one, line), (other, its_line) in zip_longest(*(run.called for run in runs), fillvalue=nothing):
+        if one != other:
+            found = line or its_line
+            return Source(*found, "") if found else None
+    return None
+
+
+class _Operators(TorchDispatchMode):
+    """Records each operator with its operands and results, and its line."""
+
+    def __init__(self) -> None:
+        cast(Any, super()).__init__()
+        self.called = list[tuple[object, tuple[str, int, str] | None]]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        values = [digest(one) if isinstance(one, Tensor) else one for one in pytree.tree_leaves((args, kwargs, result))]
+        self.called.append(((func, values), last_user_line("".join(traceback.format_stack()))))
+        return result
+
+
+class _Recorder(TorchDispatchMode):
+    """Records the result of every operator."""
+
+    def __init__(self) -> None:
+        cast(Any, super()).__init__()
+        self.digests = set[object]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in flat(result):
+            if isinstance(value, Tensor):
+                self.digests.add(digest(value))
+        return result
+
+
+@contextmanager
+def _mode_queries() -> Generator[list[Source]]:
+    """Collect the lines of user code that query in this context whether they are compiled, exported or traced."""
+    lines: list[Source] = []
+
+    def recording(original: Callable[[], bool]) -> Callable[[], bool]:
+        def query() -> bool:
+            lines.extend(_user_line(inspect.currentframe()))
+            return original()
+
+        return query
+
+    with ExitStack() as stack:
+        for name in private_apis.MODE_QUERIES:
+            stack.enter_context(replaced(name, recording))
+        yield lines
+
+
+def _user_line(frame: FrameType | None) -> Iterator[Source]:
+    caller = frame.f_back if frame is not None else None
+    if caller is not None and not is_library(caller.f_code.co_filename):
+        file, line = caller.f_code.co_filename, caller.f_lineno
+        yield Source(file, line, linecache.getline(file, line).strip(), "")
