@@ -3,6 +3,7 @@
 from semantic_cases import (
     aliasing,
     blocks,
+    constants,
     control,
     indices,
     layers,
@@ -17,6 +18,9 @@ from semantic_cases.case import Case, Cases
 
 KINDS: tuple[Cases, ...] = tuple(
     kind.CASES
-    for kind in (numbers, state, stateful, aliasing, control, indices, layers, sequences, structure, blocks, rewritten)
+    for kind in (
+        *(numbers, state, stateful, aliasing, control, constants, indices),
+        *(layers, sequences, structure, blocks, rewritten),
+    )
 )
 CASES: tuple[Case, ...] = tuple(case for kind in KINDS for case in kind)

@@ -42,7 +42,9 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.stack([one(x / y.relu()) for one in (torch.isnan, torch.isinf, torch.isfinite)]),
     lambda x, y: torch.movedim(x[None], 0, -1).sum(-1) + y,
     lambda x, y: torch.linalg.vector_norm(x.relu(), 0, dim=1) + torch.dist(x, y),
-    lambda x, y: torch.cat(torch.std_mean(x, 1, keepdim=True) + torch.var_mean(y, dim=1, unbiased=False, keepdim=True), 1),
+    lambda x, y: torch.cat(
+        torch.std_mean(x, 1, keepdim=True) + torch.var_mean(y, dim=1, unbiased=False, keepdim=True), 1
+    ),
     lambda x, y: torch.cummax(x, 1)[0] + torch.cummin(y, 0).values,
     lambda x, y: x // (y.abs() + 1) + torch.div(x * 3, y.abs() + 1, rounding_mode="trunc"),
 ]

@@ -1,19 +1,21 @@
 """A random module through export and the rewrites of the float graph, held against eager PyTorch."""
 
+import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
 
 import torch
 from tests.semantics.programs import SHAPE, Program
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import capture
+from deuteron.frontend.eager.variables import stepped, stepping
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow
@@ -87,16 +89,19 @@ def _differs(wanted: Tensor, ours: Any, around: Sequence[Tensor]) -> str:
     return f"differs in {int(outside.sum())} of {outside.numel()} values" if outside.any() else ""
 
 
-def _rewritten(module: nn.Module, target: str) -> fx.GraphModule:
-    """The float graph of a build just before it is annotated."""
+def _rewritten(module: nn.Module, target: str) -> Callable[..., object]:
+    """Runs the float graph of a build just before it is annotated, and keeps its variables between runs."""
     given = samples(3, seed=4)
     flow = _flow(target)
-    flow.sample, flow.calibration = given[0], lambda: given
     with quiet():
-        _, graph = capture.captured(module, given)
+        observed, graph = capture.captured(module, given)
+        variables = observed.variables
+        original = copy.deepcopy(graph)
+        flow.variables, flow.calibration = variables, lambda: stepped(original, given, variables)
+        flow.sample = next(iter(flow.calibration()))
         quantizer = rewrite_equivalence.checked(flow._quantizer(), lambda: flow._original)
         try:
-            return quantizer.transform_for_annotation(flow._begin(graph))
+            return stepping(quantizer.transform_for_annotation(flow._begin(graph)), variables)
         finally:
             flow.close()
 

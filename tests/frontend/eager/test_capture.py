@@ -228,8 +228,6 @@ REFUSED = [
     (derives, "return torch.func.grad(lambda z: (m.layer(z) ** 2).sum())(x)", *FUNC),
     (multiplies, "return torch.func.vjp(m.layer, x)[1](x)[0]", *FUNC),
     (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)", *FUNC),
-    (chooses, "return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y * 2, (x,))",
-     "`cond` selects code by values", "compute both branches and select with `torch.where`"),
     (loops, "return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))[1]",
      "`while_loop` selects code by values", FIXED),
     (casts, "y = x @ x.t()", "`torch.autocast` computes in bfloat16, not in float32",
@@ -248,14 +246,12 @@ def test_refusals_name_the_line(function: Callable[..., Any], code: str, what: s
     assert str(caught.value) == f"{__file__}:{line}: {what}, at `{code}`\n\nhint: {hint}"
 
 
-def test_a_branch_on_being_exported():
-    with pytest.raises(UnsupportedError) as caught:
-        captured(Net(asks), SAMPLES)
-    line = inspect.getsourcelines(asks)[1] + 1
-    message = str(caught.value)
-    what = "the graph that PyTorch exports computes something else than the model"
-    assert message.startswith(f"{__file__}:{line}: {what}: output 0 differs by ")
-    assert "first at `if torch.compiler.is_compiling():`\n\nhint: write this line so that" in message
+@pytest.mark.parametrize("function", [asks, chooses])
+def test_the_graph_has_the_branch_of_the_run(function: Callable[..., Any]):
+    module = Net(function).eval()
+    _, graph = captured(module, SAMPLES)
+    for sample in [*SAMPLES, (-SAMPLES[0][0],)]:
+        torch.testing.assert_close(run(graph, sample)[0], module(*sample))
 
 
 def drawn_in_python(_: Any, x: Tensor) -> Tensor:

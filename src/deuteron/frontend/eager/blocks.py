@@ -13,6 +13,7 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.export import KEEPS, StateError
 from deuteron.frontend.operators import changes_operand, operator_name
+from deuteron.frontend.quantize.decompositions import call
 from deuteron.frontend.quantize.inplace import storage_of, written_buffers
 from deuteron.frontend.source_lines import source_of
 
@@ -21,10 +22,12 @@ aten = torch.ops.aten
 _BODIES = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 """Blocks that compute the same as their body, with the index of the body among their arguments."""
 
+_CHOICE = "cond"
+"""A block that computes one of two bodies."""
+
 _FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
 
 _HINTS = {
-    "cond": "compute both branches and select with `torch.where`",
     "while_loop": _FIXED,
     "scan": _FIXED,
     "associative_scan": _FIXED,
@@ -52,9 +55,12 @@ def write(model: fx.GraphModule) -> None:
     Raises:
         UnsupportedError: for control flow that depends on values, and for tensors that are converted to numbers.
     """
-    while blocks := [node for node in model.graph.nodes if operator_name(node.target) in _BODIES]:
+    while blocks := [node for node in model.graph.nodes if operator_name(node.target) in (*_BODIES, _CHOICE)]:
         for node in blocks:
-            _inline(model, node)
+            if operator_name(node.target) == _CHOICE:
+                _choose(model, node)
+            else:
+                _inline(model, node)
     for node in reversed(model.graph.nodes):
         if node.op == "call_function" and "_assert" in operator_name(node.target) and not node.users:
             model.graph.erase_node(node)
@@ -124,9 +130,25 @@ def _inline(model: fx.GraphModule, node: fx.Node) -> None:
             "leave the autocast block out of the model, or give it `enabled=False`",
         )
     place = _BODIES[operator_name(node.target)]
-    name, body = str(cast(fx.Node, node.args[place]).target), _body(model, node)
+    _replace(model, node, _inlined(model, node, place, node.args[place + 1 :]))
+
+
+def _choose(model: fx.GraphModule, node: fx.Node) -> None:
+    """Replace a choice between two bodies, which change nothing, by both and a selection of the results."""
+    is_first, operands = cast(fx.Node, node.args[0]), cast("Sequence[Any]", node.args[3])
+    both = zip(*(_inlined(model, node, place, operands) for place in (1, 2)), strict=True)
+    results = [call(node, aten.where.self, is_first, one, other) for one, other in both]
+    for result in results:
+        result.meta = {**node.meta, "val": result.meta["val"]}
+    _replace(model, node, results)
+
+
+def _inlined(model: fx.GraphModule, node: fx.Node, place: int, operands: Sequence[Any]) -> Sequence[Any]:
+    """Insert the body at a place among a block's arguments before the block; return its results."""
+    name = str(cast(fx.Node, node.args[place]).target)
+    body = cast(fx.GraphModule, model.get_submodule(name))
     values = dict[fx.Node, Any](
-        zip((one for one in body.graph.nodes if one.op == "placeholder"), node.args[place + 1 :], strict=True)
+        zip((one for one in body.graph.nodes if one.op == "placeholder"), operands, strict=True)
     )
     with model.graph.inserting_before(node):
         for inner in body.graph.nodes:
@@ -134,7 +156,10 @@ def _inline(model: fx.GraphModule, node: fx.Node) -> None:
                 values[inner] = copy = model.graph.node_copy(inner, values.__getitem__)
                 if inner.op in ("get_attr", "call_module"):
                     copy.target = f"{name}.{inner.target}"
-    results = cast("Sequence[Any]", map_arg(body.graph.output_node().args[0], values.__getitem__))
+    return cast("Sequence[Any]", map_arg(body.graph.output_node().args[0], values.__getitem__))
+
+
+def _replace(model: fx.GraphModule, node: fx.Node, results: Sequence[Any]) -> None:
     for user in list(node.users):
         user.replace_all_uses_with(results[cast(int, user.args[1])])
         model.graph.erase_node(user)

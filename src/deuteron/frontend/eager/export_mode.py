@@ -5,7 +5,9 @@ Values that depend on weights, buffers and literals alone are known when a model
 """
 
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,8 +16,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from deuteron.frontend.eager.user_code import is_library
 from deuteron.frontend.upstream import private_apis
-from deuteron.frontend.upstream.access import value_of
+from deuteron.frontend.upstream.access import replaced, value_of
 
 _DATA: Any = cast(Any, Tensor).data.__get__
 
@@ -34,7 +37,8 @@ def in_export_mode(module: nn.Module) -> nn.Module:
     """Make a module run in the mode of this file, and return it; PyTorch's own mode for exports lies around it.
 
     `x.data` is `x.detach()`, whose memory and changes PyTorch follows. An index that is a tensor of one integer selects
-    by it at run time, in place of a number that is unknown. What depends on constants alone has its value.
+    by it at run time, in place of a number that is unknown. What depends on constants alone has its value. User code
+    that asks whether PyTorch exports, compiles or traces it is told that it does not.
     """
     weights, run = {name: value.detach() for name, value in _tensors(module)}, module.forward
 
@@ -42,12 +46,28 @@ def in_export_mode(module: nn.Module) -> nn.Module:
     def forward(*args: Any, **kwargs: Any) -> Any:
         with value_of(private_apis.WITHOUT_MODES)():
             values = {name: value.clone() for name, value in weights.items()}  # the trace may change them
-        with _ExportMode({id(value): (value, values[name]) for name, value in _tensors(module)}):
+        with _queries_as_in_eager(), _ExportMode({id(x): (x, values[name]) for name, x in _tensors(module)}):
             return run(*args, **kwargs)
 
     if not isinstance(module, torch.jit.ScriptModule):  # which has no forward function in Python
         cast(Any, module).forward = forward
     return module
+
+
+@contextmanager
+def _queries_as_in_eager() -> Generator[None]:
+    def answering(original: Callable[[], bool]) -> Callable[[], bool]:
+        def query() -> bool:
+            frame = inspect.currentframe()
+            caller = frame.f_back if frame is not None else None
+            return original() if caller is None or is_library(caller.f_code.co_filename) else False
+
+        return query
+
+    with ExitStack() as stack:
+        for name in private_apis.MODE_QUERIES:
+            stack.enter_context(replaced(name, answering))
+        yield
 
 
 class _ExportMode(TorchFunctionMode):

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sys
 import sysconfig
 import textwrap
@@ -51,6 +52,9 @@ def written_at(codes: Iterable[CodeType], name: str) -> Source | None:
     return uses[0].source if uses else None
 
 
+_RETURNS = re.compile(r"(^|[:;])\s*return\b")
+
+
 def returned_at(function: Callable[..., object]) -> Source | None:
     """Return the last line of a user's function that returns something; None where its source cannot be found."""
     code: CodeType | None = getattr(function, "__code__", None)
@@ -60,7 +64,7 @@ def returned_at(function: Callable[..., object]) -> Source | None:
         lines, first = inspect.getsourcelines(code)
     except (OSError, TypeError):
         return None
-    found = [(first + i, line.strip()) for i, line in enumerate(lines) if line.strip().startswith("return ")]
+    found = [(first + i, line.strip()) for i, line in enumerate(lines) if _RETURNS.search(line)]
     return Source(code.co_filename, *found[-1], "") if found else None
 
 
