@@ -26,8 +26,10 @@ _MAKERS = "arange as_tensor eye from_numpy full linspace ones tensor tril_indice
 _LITERALS: frozenset[object] = frozenset(getattr(torch, name) for name in _MAKERS.split())
 """Functions that make a tensor of Python numbers; they draw none."""
 
-_NUMBERS = frozenset({"__bool__", "__float__", "__index__", "__int__", "item", "tolist"})
-"""Methods that return Python values."""
+_NUMBERS = frozenset(
+    ["__bool__", "__float__", "__index__", "__int__", "allclose", "equal", "is_nonzero", "item", "tolist"]
+)
+"""Functions that return Python values."""
 
 _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
 """Functions whose result has a size that depends on values."""
@@ -88,16 +90,17 @@ class _ExportMode(TorchFunctionMode):
         known = [id(one) in self._known for one in operands]
         if any(known) and not all(known) and (_changes_operand(name) or kwargs.get("out") is not None):
             self._known.clear()  # unknown numbers enter a tensor and its views
-        if name in _NUMBERS and any(known):
+        is_constant = bool(known) and all(known)
+        if is_constant and name in _NUMBERS:
             return self._real(func, args, kwargs)
-        if name in _OF_DATA and known and all(known):
+        if is_constant and (name in _OF_DATA or (name == "where" and len(known) == 1)):
             return pytree.tree_map_only(Tensor, _literal, self._real(func, args, kwargs))
         if name == "repeat_interleave" and len(known) > 1 and known[1] and kwargs.get("output_size") is None:
             return self._repeated(*args, **kwargs)
         if name in ("__getitem__", "__setitem__") and (found := _selection(*args[:2])) is not None:
             return found.read() if name == "__getitem__" else found.write(args[2])
         result = func(*args, **kwargs)
-        if all(known) if known else func in _LITERALS:
+        if is_constant or (not known and func in _LITERALS):
             self._learn(result, self._real(func, args, kwargs))
         return result
 
