@@ -26,9 +26,8 @@ _MAKERS = "arange as_tensor eye from_numpy full linspace ones tensor tril_indice
 _LITERALS: frozenset[object] = frozenset(getattr(torch, name) for name in _MAKERS.split())
 """Functions that make a tensor of Python numbers; they draw none."""
 
-_NUMBERS = frozenset(
-    ["__bool__", "__float__", "__index__", "__int__", "allclose", "equal", "is_nonzero", "item", "tolist"]
-)
+_CONVERSIONS = "__bool__ __float__ __index__ __int__ allclose equal is_nonzero item tolist"
+_NUMBERS = frozenset(_CONVERSIONS.split())
 """Functions that return Python values."""
 
 _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
