@@ -63,7 +63,7 @@ def _deviation(variance: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _product(x: Any, dim: int, keepdim: bool = False) -> Any:
-    result = reduce(torch.mul, x.unbind(dim))
+    result = reduce(torch.mul, (x.select(dim, index) for index in range(x.shape[dim])))
     return result.unsqueeze(dim) if keepdim else result
 
 
