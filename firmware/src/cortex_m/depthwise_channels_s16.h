@@ -15,7 +15,7 @@ typedef struct {
 } dtn_cm_taps_s16_t;
 
 /** The part of the window of output (oy, ox); its sizes are 0 where nothing of it is on the map. */
-static inline dtn_cm_taps_s16_t dtn_cm_taps_s16(const dtn_cm_depthwise_s16_t *layer, int32_t ox, dtn_cm_window_t rows)
+static inline dtn_cm_taps_s16_t dtn_cm_taps_s16(const dtn_cm_image_s16_t *layer, int32_t ox, dtn_cm_window_t rows)
 {
     const dtn_cm_convolution_s16_params_t *p = layer->p;
     dtn_cm_window_t columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
@@ -50,7 +50,7 @@ static inline int32_t dtn_cm_channel_sum_s16(const dtn_cm_convolution_s16_params
 }
 
 /** All outputs of channels `first` and up. */
-static inline void dtn_cm_depthwise_channels_s16(const dtn_cm_depthwise_s16_t *layer, size_t first)
+static inline void dtn_cm_depthwise_channels_s16(const dtn_cm_image_s16_t *layer, size_t first)
 {
     const dtn_cm_convolution_s16_params_t *p = layer->p;
     int16_t *output = layer->output;

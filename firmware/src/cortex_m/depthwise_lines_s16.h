@@ -77,7 +77,7 @@ static inline size_t dtn_cm_axis_place_s16(const dtn_cm_axis_s16_t *axis, dtn_cm
  * All outputs of channels from `first` on. Compiled for each function, since a pointer to it would leave the stack's
  * bound unknown.
  */
-static inline __attribute__((always_inline)) void dtn_cm_depthwise_lines_s16(const dtn_cm_depthwise_s16_t *layer,
+static inline __attribute__((always_inline)) void dtn_cm_depthwise_lines_s16(const dtn_cm_image_s16_t *layer,
                                                                              size_t first, const void *channels,
                                                                              dtn_cm_same_windows_s16_t *same_windows)
 {

@@ -227,9 +227,12 @@ static bool is_depthwise(const layer_t *layer)
 static void run_images(const layer_t *layer, const int16_t *image, int16_t *output, size_t images)
 {
     const params_t *p = layer->p;
+    const dtn_cm_image_s16_t own = {p, image, layer->weights, output, layer->scale};
     if (is_depthwise(layer)) {
-        const dtn_cm_depthwise_s16_t depthwise = {p, image, layer->weights, output, layer->scale};
-        dtn_cm_depthwise_s16(&depthwise);
+        dtn_cm_depthwise_s16(&own);
+        return;
+    }
+    if (layer->joined && !is_point(p) && dtn_cm_convolve_s16(&own)) {
         return;
     }
     for (size_t group = 0; group < (size_t)p->groups; group++) {

@@ -47,20 +47,26 @@ void dtn_cm_multiply_s16(const dtn_cm_product_s16_t *product);
 void dtn_cm_copy_runs_s16(const int16_t *from, size_t from_step, int16_t *to, size_t to_step, size_t count,
                           size_t runs);
 
-/** Most positions of a kernel of `dtn_cm_depthwise_s16`: the sum fits 32 bits. */
-enum { DTN_CM_S16_TAPS = 256 };
-
-/** The image of a depthwise convolution with an output channel for each input channel. */
+/** An image of a convolution. */
 typedef struct {
     const dtn_cm_convolution_s16_params_t *p;
     const int16_t *input;
-    const int8_t *weights; /**< for each channel a row of all positions */
+    const int8_t *weights; /**< for each output channel a row of all positions */
     int16_t *output;
     dtn_cm_scale_s16_t scale;
-} dtn_cm_depthwise_s16_t;
+} dtn_cm_image_s16_t;
 
-/** depthwise_conv2d_s16.c: fills the output. */
-void dtn_cm_depthwise_s16(const dtn_cm_depthwise_s16_t *layer);
+/** Most positions of a kernel of `dtn_cm_depthwise_s16`: the sum fits 32 bits. */
+enum { DTN_CM_S16_TAPS = 256 };
+
+/** depthwise_conv2d_s16.c: fills the output of a layer with an output channel for each input channel. */
+void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *image);
+
+/**
+ * conv2d_s16.c: fills the output of a layer of one group, where neighbours in a row of the kernel are neighbours in
+ * memory. For layers whose windows are rather copied it returns false and has written nothing.
+ */
+bool dtn_cm_convolve_s16(const dtn_cm_image_s16_t *image);
 
 /** The output for the sum of a channel. */
 static inline int16_t dtn_cm_scaled_s16(const dtn_cm_scale_s16_t *scale, size_t channel, int64_t sum)

@@ -12,7 +12,7 @@ typedef struct {
     uint32_t weights[MOST_TAPS][2]; /* at each position of the first two, and of the others */
 } chunk_t;
 
-static void make_chunk(const dtn_cm_depthwise_s16_t *layer, size_t first, chunk_t *chunk)
+static void make_chunk(const dtn_cm_image_s16_t *layer, size_t first, chunk_t *chunk)
 {
     const size_t taps = (size_t)layer->p->kernel_h * (size_t)layer->p->kernel_w;
     const int8_t *weights = layer->weights + first * taps;
@@ -147,7 +147,7 @@ static void same_windows(const void *channels, const dtn_cm_line_s16_t *taps, co
     }
 }
 
-void dtn_cm_depthwise_s16(const dtn_cm_depthwise_s16_t *layer)
+void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *layer)
 {
     const dtn_cm_convolution_s16_params_t *p = layer->p;
     const size_t channels = (size_t)p->out_c;

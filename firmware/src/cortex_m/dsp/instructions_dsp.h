@@ -159,6 +159,13 @@ static inline int32_t dtn_dsp_u15(int32_t number)
     return closest;
 }
 
+/** A sum and the distances of four pairs of unsigned bytes. */
+static inline uint32_t dtn_dsp_add_distances(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("usada8 %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
 /** Adds a product to a number of 64 bits. */
 static inline void dtn_dsp_add_long(int32_t x, int32_t y, uint32_t *low, uint32_t *high)
 {

@@ -25,7 +25,7 @@ typedef struct {
     int32x4_t odd;
 } sums_t;
 
-static __attribute__((noinline)) void make_chunk(const dtn_cm_depthwise_s16_t *layer, size_t first, chunk_t *chunk)
+static __attribute__((noinline)) void make_chunk(const dtn_cm_image_s16_t *layer, size_t first, chunk_t *chunk)
 {
     const size_t taps = (size_t)layer->p->kernel_h * (size_t)layer->p->kernel_w;
     const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)taps);
@@ -153,7 +153,7 @@ static __attribute__((noinline)) void same_windows(const void *channels, const d
     } while (--count > 0);
 }
 
-void dtn_cm_depthwise_s16(const dtn_cm_depthwise_s16_t *layer)
+void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *layer)
 {
     const dtn_cm_convolution_s16_params_t *p = layer->p;
     const size_t channels = (size_t)p->out_c;

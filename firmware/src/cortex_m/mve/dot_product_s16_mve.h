@@ -7,17 +7,18 @@
 #include "row_sums_s8_mve.h"
 
 /*
- * Sums of a row of inputs with four rows of weights, `pitch` apart, that fit 32 bits.
+ * Sums of a row of inputs with four rows of weights that fit 32 bits.
  *
  *   q0                    inputs
  *   q1, q2                weights of a row, in turn
  *   lr                    turns that are left
  */
-static inline int32x4_t dtn_mve_four_sums_s16(const int16_t *x, const int8_t *weights, size_t pitch, size_t depth)
+static inline int32x4_t dtn_mve_row_sums_s16(const int16_t *x, const int8_t *const rows[4], size_t depth)
 {
-    const int8_t *b = weights + pitch;
-    const int8_t *c = b + pitch;
-    const int8_t *d = c + pitch;
+    const int8_t *a = rows[0];
+    const int8_t *b = rows[1];
+    const int8_t *c = rows[2];
+    const int8_t *d = rows[3];
     int32_t sum_a = 0;
     int32_t sum_b = 0;
     int32_t sum_c = 0;
@@ -35,9 +36,16 @@ static inline int32x4_t dtn_mve_four_sums_s16(const int16_t *x, const int8_t *we
                      "vmladava.s16 %[sum_d], q0, q2\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [x] "+&r"(x), [a] "+&l"(weights), [b] "+&l"(b), [c] "+&l"(c), [d] "+&l"(d),
-                       [sum_a] "+&Te"(sum_a), [sum_b] "+&Te"(sum_b), [sum_c] "+&Te"(sum_c), [sum_d] "+&Te"(sum_d)
+                     : [x] "+&r"(x), [a] "+&l"(a), [b] "+&l"(b), [c] "+&l"(c), [d] "+&l"(d), [sum_a] "+&Te"(sum_a),
+                       [sum_b] "+&Te"(sum_b), [sum_c] "+&Te"(sum_c), [sum_d] "+&Te"(sum_d)
                      : [depth] "r"(depth)
                      : "q0", "q1", "q2", "lr", "memory");
     return dtn_mve_vector(sum_a, sum_b, sum_c, sum_d);
+}
+
+/** The same of rows that are `depth` apart. */
+static inline int32x4_t dtn_mve_four_sums_s16(const int16_t *x, const int8_t *weights, size_t depth)
+{
+    const int8_t *const rows[] = {weights, weights + depth, weights + 2 * depth, weights + 3 * depth};
+    return dtn_mve_row_sums_s16(x, rows, depth);
 }

@@ -182,7 +182,7 @@ static void multiply_block(const dtn_cm_product_s16_t *p, size_t first, size_t c
     for (; left > 0; left--) {
         for (size_t j = 0; j < count; j += LANES) {
             const size_t at = count - j < LANES ? count - LANES : j;
-            vstrwq_s32(&sums[0][at], dtn_mve_four_sums_s16(row, weights + at * p->depth, p->depth, p->depth));
+            vstrwq_s32(&sums[0][at], dtn_mve_four_sums_s16(row, weights + at * p->depth, p->depth));
         }
         store_rows(&factors, sums, count, output, p->output_pitch, 1);
         row += p->input_pitch;
