@@ -30,38 +30,49 @@ static inline dtn_cm_taps_s16_t dtn_cm_taps_s16(const dtn_cm_image_s16_t *layer,
     };
 }
 
-/** The sum of channel `c`. */
-static inline int32_t dtn_cm_channel_sum_s16(const dtn_cm_convolution_s16_params_t *p, const dtn_cm_taps_s16_t *taps,
-                                             size_t c)
-{
-    const size_t column = (size_t)p->dilation_w * (size_t)p->in_c;
-    const size_t row = (size_t)p->dilation_h * (size_t)p->in_w * (size_t)p->in_c;
-    const int16_t *input = taps->input + c;
-    const int8_t *weights = taps->weights + c * (size_t)p->kernel_h * (size_t)p->kernel_w;
-    int32_t sum = 0;
-    for (int32_t y = 0; y < taps->rows; y++) {
-        for (size_t x = 0; x < (size_t)taps->columns; x++) {
-            sum += input[x * column] * weights[x];
-        }
-        input += row;
-        weights += p->kernel_w;
-    }
-    return sum;
-}
+/** Channels whose sums are on the stack. */
+enum { DTN_CM_S16_CHANNELS = 32 };
 
-/** All outputs of channels `first` and up. */
-static inline void dtn_cm_depthwise_channels_s16(const dtn_cm_image_s16_t *layer, size_t first)
+/** Outputs of `count` channels from `first` on. */
+static inline void dtn_cm_channels_s16(const dtn_cm_image_s16_t *layer, const dtn_cm_taps_s16_t *taps, size_t first,
+                                       size_t count, int16_t *output)
 {
     const dtn_cm_convolution_s16_params_t *p = layer->p;
+    const size_t column = (size_t)p->dilation_w * (size_t)p->in_c;
+    const size_t row = (size_t)p->dilation_h * (size_t)p->in_w * (size_t)p->in_c;
+    const size_t positions = (size_t)p->kernel_h * (size_t)p->kernel_w;
+    const int8_t *weights = taps->weights + first * positions;
+    int32_t sums[DTN_CM_S16_CHANNELS] = {0};
+    for (size_t y = 0; y < (size_t)taps->rows; y++) {
+        for (size_t x = 0; x < (size_t)taps->columns; x++) {
+            const int16_t *inputs = taps->input + y * row + x * column + first;
+            for (size_t i = 0; i < count; i++) {
+                sums[i] += inputs[i] * weights[i * positions + x];
+            }
+        }
+        weights += p->kernel_w;
+    }
+    for (size_t i = 0; i < count; i++) {
+        output[first + i] = dtn_cm_scaled_s16(&layer->scale, first + i, sums[i]);
+    }
+}
+
+/** All outputs. */
+static inline void dtn_cm_depthwise_channels_s16(const dtn_cm_image_s16_t *layer)
+{
+    const dtn_cm_convolution_s16_params_t *p = layer->p;
+    const size_t channels = (size_t)p->out_c;
     int16_t *output = layer->output;
     for (int32_t oy = 0; oy < p->out_h; oy++) {
         dtn_cm_window_t rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
         for (int32_t ox = 0; ox < p->out_w; ox++) {
             dtn_cm_taps_s16_t taps = dtn_cm_taps_s16(layer, ox, rows);
-            for (size_t c = first; c < (size_t)p->out_c; c++) {
-                output[c] = dtn_cm_scaled_s16(&layer->scale, c, dtn_cm_channel_sum_s16(p, &taps, c));
+            for (size_t first = 0; first < channels; first += DTN_CM_S16_CHANNELS) {
+                size_t left = channels - first;
+                dtn_cm_channels_s16(layer, &taps, first, left < DTN_CM_S16_CHANNELS ? left : DTN_CM_S16_CHANNELS,
+                                    output);
             }
-            output += p->out_c;
+            output += channels;
         }
     }
 }

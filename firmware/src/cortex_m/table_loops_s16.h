@@ -36,14 +36,16 @@ static inline void dtn_cm_interpolated_s16(const dtn_cm_interpolate_s16_params_t
 
 static inline void dtn_cm_requantized_s16(const dtn_cm_requantize_t *p, const int8_t *in, int16_t *out, int32_t first)
 {
-    for (int32_t i = first; i < p->elements; i++) {
-        out[i] = dtn_cm_clamp_s16(dtn_cm_requantized(p, in[i]), INT16_MIN, INT16_MAX);
+    const dtn_cm_requantize_t own = *p; /* which no store to the output can change */
+    for (int32_t i = first; i < own.elements; i++) {
+        out[i] = dtn_cm_clamp_s16(dtn_cm_requantized(&own, in[i]), INT16_MIN, INT16_MAX);
     }
 }
 
 static inline void dtn_cm_requantized_s8(const dtn_cm_requantize_t *p, const int16_t *in, int8_t *out, int32_t first)
 {
-    for (int32_t i = first; i < p->elements; i++) {
-        out[i] = dtn_clamp_s8(dtn_cm_requantized(p, in[i]), INT8_MIN, INT8_MAX);
+    const dtn_cm_requantize_t own = *p; /* which no store to the output can change */
+    for (int32_t i = first; i < own.elements; i++) {
+        out[i] = dtn_clamp_s8(dtn_cm_requantized(&own, in[i]), INT8_MIN, INT8_MAX);
     }
 }

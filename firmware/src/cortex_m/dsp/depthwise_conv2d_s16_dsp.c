@@ -153,7 +153,7 @@ void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *layer)
     const size_t channels = (size_t)p->out_c;
     if (channels < CHANNELS || p->kernel_h * p->kernel_w > MOST_TAPS ||
         layer->scale.least_shift < DTN_DSP_LEAST_SHIFT_S16) {
-        dtn_cm_depthwise_channels_s16(layer, 0);
+        dtn_cm_depthwise_channels_s16(layer);
         return;
     }
     chunk_t chunk;

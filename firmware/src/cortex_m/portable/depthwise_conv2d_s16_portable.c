@@ -2,5 +2,5 @@
 
 void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *layer)
 {
-    dtn_cm_depthwise_channels_s16(layer, 0);
+    dtn_cm_depthwise_channels_s16(layer);
 }
