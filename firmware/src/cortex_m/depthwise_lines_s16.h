@@ -1,7 +1,7 @@
 /**
  * @file
- * The outputs of some channels of a depthwise convolution of int16 inputs, in lines along the axis that has more:
- * outputs whose windows have the same positions on the map are made by one call.
+ * The outputs of some channels of a depthwise convolution of int16 inputs, line by line along the longer axis. One call
+ * makes consecutive outputs whose windows have the same positions on the map.
  */
 #pragma once
 

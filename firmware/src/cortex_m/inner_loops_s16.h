@@ -3,8 +3,16 @@
  * The inner loops of convolutions with int16 inputs and int8 weights. Each kind of core has its own, as inner_loops.h
  * says; all give the same bytes.
  *
- * The rounding is that of `convolution_s16`: sum * multiplier + bias * 2^(shift - 10), divided by 2^shift, to nearest,
- * ties to even. A sum of 511 products or fewer fits 32 bits: 511 * 128 * 32768 < 2^31.
+ * The output is that of `convolution_s16`: sum * multiplier + bias * 2^(shift - 10), divided by 2^shift and rounded to
+ * nearest, ties to even. `dsp` and `mve` compute it from a 32-bit sum and the upper 32 bits of a 64-bit value:
+ *
+ *   - A sum of 511 products or fewer fits 32 bits: 511 * 128 * 32768 < 2^31.
+ *   - Multipliers are below 2^22 and shifts are at most 40. So multiplier and bias can both have e = min(9, 40 - shift)
+ *     more bits. With t = shift + e the value is sum * (multiplier * 2^e) + bias * 2^(t - 10), divided by 2^t.
+ *   - The first term is below 2^62 and the second is at most 2^61. So the value fits 64 bits.
+ *   - For shifts from 24 on, t is 33 to 40. So the quotient is in the upper 32 bits.
+ *
+ * Layers with lower shifts are computed with 64-bit arithmetic.
  */
 #pragma once
 
@@ -64,7 +72,7 @@ void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *image);
 
 /**
  * conv2d_s16.c: fills the output of a layer of one group, where neighbours in a row of the kernel are neighbours in
- * memory. For layers whose windows are rather copied it returns false and has written nothing.
+ * memory. It returns false, and writes nothing, if the caller must copy windows and call `dtn_cm_multiply_s16`.
  */
 bool dtn_cm_convolve_s16(const dtn_cm_image_s16_t *image);
 

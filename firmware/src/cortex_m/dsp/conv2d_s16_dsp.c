@@ -2,7 +2,7 @@
 
 #include "two_rows_s16_dsp.h"
 
-/* Channels at once, pixels whose sums wait for more rows of the kernel, and the shortest row that is not copied. */
+/* Channels at once; pixels that have partial sums at once; least elements of a row of the kernel. */
 enum { TRIPLE = DTN_DSP_TRIPLE, STRIP = 32, LEAST_RUN = 16 };
 
 /* Sums of |weights| up to this make sums that fit 32 bits with any int16 inputs. */
@@ -42,7 +42,7 @@ static bool are_small(const int8_t *weights, size_t patch, int32_t channels)
         uint32_t sum = 0;
         size_t left = patch;
         for (; left >= 4; left -= 4) {
-            /* Both halves of the range of a byte, exchanged: the distance from the zero. */
+            /* With 128 added, |weight| is the distance from 128. */
             sum = dtn_dsp_add_distances(dtn_dsp_load(weights) ^ UINT32_C(0x80808080), UINT32_C(0x80808080), sum);
             weights += 4;
         }

@@ -10,17 +10,18 @@ enum { FOUR = 4, BLOCK = 16, MOST = 504 };
 
 typedef dtn_dsp_block_s16_t block_t;
 
-/* Outputs of two rows of three channels. The second is stored first, since both may be the same. */
-static inline void store(const block_t *block, const dtn_cm_scale_s16_t *scale, bool is_relu,
-                         const uint32_t sums[2 * TRIPLE], int16_t *first, int16_t *second)
+/* Outputs of two rows of three channels. */
+static inline __attribute__((always_inline)) void store(const block_t *block, const dtn_cm_scale_s16_t *scale,
+                                                        bool is_relu, const uint32_t sums[2 * TRIPLE], int16_t *first,
+                                                        int16_t *second)
 {
     for (size_t i = 0; i < TRIPLE; i++) {
-        second[i] = dtn_dsp_scaled_s16(&block->factors[i], scale, is_relu, sums[TRIPLE + i]);
         first[i] = dtn_dsp_scaled_s16(&block->factors[i], scale, is_relu, sums[i]);
+        second[i] = dtn_dsp_scaled_s16(&block->factors[i], scale, is_relu, sums[TRIPLE + i]);
     }
 }
 
-/* Three channels of all rows. */
+/* Three channels of all rows, two or more. */
 static inline __attribute__((always_inline)) void multiply_block(const dtn_cm_product_s16_t *p, const block_t *block,
                                                                  bool is_relu, int16_t *output)
 {
@@ -29,17 +30,19 @@ static inline __attribute__((always_inline)) void multiply_block(const dtn_cm_pr
     const size_t input_pitch = p->input_pitch;
     const size_t output_pitch = p->output_pitch;
     const dtn_cm_scale_s16_t scale = p->scale;
-    uint32_t sums[2 * TRIPLE];
-    for (size_t left = p->rows / 2; left != 0; left--) {
+    for (size_t left = p->rows;;) {
+        uint32_t sums[2 * TRIPLE];
         dtn_dsp_add_two_rows_s16(x, x + input_pitch, block->weights, depth, true, sums);
         store(block, &scale, is_relu, sums, output, output + output_pitch);
-        x += 2 * input_pitch;
-        output += 2 * output_pitch;
-    }
-    if (p->rows % 2 != 0) {
-        /* An odd row at the end is its own pair. */
-        dtn_dsp_add_two_rows_s16(x, x, block->weights, depth, true, sums);
-        store(block, &scale, is_relu, sums, output, output);
+        left -= 2;
+        if (left == 0) {
+            return;
+        }
+        /* The last of an odd number of rows is made with the one before once more. */
+        const size_t rows = left == 1 ? 1 : 2;
+        left = left == 1 ? 2 : left;
+        x += rows * input_pitch;
+        output += rows * output_pitch;
     }
 }
 
@@ -97,7 +100,7 @@ static void add_part(const int16_t *inputs, size_t count, const int8_t *weights,
     const size_t fours = count / 4;
     reorder(inputs, fours, words);
     for (size_t j = 0; j < channels; j += FOUR) {
-        /* Of the last four some may have their sums already. */
+        /* The last four may overlap the four before. */
         const size_t first = channels - j < FOUR ? channels - FOUR : j;
         const int8_t *rows = weights + first * pitch;
         uint32_t own[FOUR] = {0};

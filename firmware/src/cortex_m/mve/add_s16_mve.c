@@ -1,7 +1,7 @@
 #include "../binary_loops_s16.h"
 #include "quotients_mve.h"
 
-/* Lanes, and bits by which elements are shifted so that quotients are in the upper halves of sums. */
+/* Lanes; elements are shifted left by this, so that quotients are in the upper halves of sums. */
 enum { LANES = 4, MORE = 14 };
 
 void dtn_cm_add_s16(const dtn_cm_sum_s16_params_t *p, const dtn_cm_s16_rows_t *row)

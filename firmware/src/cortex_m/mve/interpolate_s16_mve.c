@@ -2,10 +2,10 @@
 #include "quotients_mve.h"
 
 /*
- * Lanes; and bits that a piece of the function has: the shares of its two ends add up to 2^30, so that quotients are in
- * the upper halves of the sums, which are below 2^62.
+ * Lanes; the weights of a piece's two ends add up to 2^30. So sums are below 2^62, and quotients are in their upper
+ * halves.
  */
-enum { LANES = 4, SHARE_BITS = 30, DROP = SHARE_BITS + DTN_CM_TABLE_BITS - 32 };
+enum { LANES = 4, WEIGHT_BITS = 30, DROP = WEIGHT_BITS + DTN_CM_TABLE_BITS - 32 };
 
 void dtn_cm_interpolate_elements(const dtn_cm_interpolate_s16_params_t *p, const int16_t *in, const int32_t *table,
                                  int16_t *out)
@@ -20,12 +20,12 @@ void dtn_cm_interpolate_elements(const dtn_cm_interpolate_s16_params_t *p, const
         const uint32x4_t piece = vreinterpretq_u32_s32(vshlq_r_s32(place, -bits));
         /* Bits of the piece are shifted out at the top. */
         const uint32x4_t top = vshlq_r_u32(vreinterpretq_u32_s32(place), 32 - bits);
-        const int32x4_t last_share = vreinterpretq_s32_u32(vshrq_n_u32(top, 32 - SHARE_BITS));
-        const int32x4_t first_share = vsubq_s32(vdupq_n_s32(INT32_C(1) << SHARE_BITS), last_share);
+        const int32x4_t last_weight = vreinterpretq_s32_u32(vshrq_n_u32(top, 32 - WEIGHT_BITS));
+        const int32x4_t first_weight = vsubq_s32(vdupq_n_s32(INT32_C(1) << WEIGHT_BITS), last_weight);
         const int32x4_t first = vldrwq_gather_shifted_offset_s32(table, piece);
         const int32x4_t last = vldrwq_gather_shifted_offset_s32(table + 1, piece);
         const dtn_mve_numbers_t sums =
-            dtn_mve_sums(dtn_mve_products(first, first_share), dtn_mve_products(last, last_share));
+            dtn_mve_sums(dtn_mve_products(first, first_weight), dtn_mve_products(last, last_weight));
         const int32x4_t values = dtn_mve_quotients(sums, DROP);
         vstrhq_s32(out + i, vreinterpretq_s32_s16(vqmovnbq_s32(vdupq_n_s16(0), values)));
     }

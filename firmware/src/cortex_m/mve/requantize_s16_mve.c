@@ -1,7 +1,7 @@
 #include "../table_loops_s16.h"
 #include "quotients_mve.h"
 
-/* Lanes, and bits by which values are shifted so that quotients are in the upper halves of products. */
+/* Lanes; values are shifted left by this, so that quotients are in the upper halves of products. */
 enum { LANES = 4, MORE = 14 };
 
 /* The quotients of four values, limited to a range that is at most that of int16 after the zero point is added. */

@@ -1,12 +1,9 @@
 /**
  * @file
- * From 32-bit sums to int16 outputs, as inner_loops_s16.h has it, with channels in the lanes.
+ * Converts 32-bit sums to int16 outputs, with channels in the lanes: inner_loops_s16.h has the arithmetic.
  *
- * Multipliers are below 2^22 and shifts at most 40. So both the multiplier and the bias can have e = min(9, 40 - shift)
- * bits more: with t = shift + e the value is sum * (multiplier * 2^e) + bias * 2^(t - 10), which is below 2^63, and it
- * is divided by 2^t. For shifts from 24 on t is 33 to 40, so that the quotient is in the upper 32 bits of the value.
- * It is rounded there with ties up. There is a tie if the lower 32 bits are 0 and only the first bit behind the
- * quotient is not; then the result's last bit is cleared.
+ * The upper 32 bits of a value are rounded with ties up. There is a tie if the lower 32 bits are 0 and only the first
+ * bit behind the quotient is set. Then the quotient's last bit is cleared.
  */
 #pragma once
 
