@@ -121,7 +121,7 @@ static inline void store(const chunk_t *chunk, sums_t sums, int16_t *output)
         "vstrh.16 q2, [%[output]]\n"
         : "+&w"(even), "+&w"(odd)
         : [chunk] "r"(chunk), [output] "r"(output), [one] "r"(1), [half] "r"(DTN_MVE_HALF)
-        : "q2", "q3", "q4", "q5", "q6", "q7", "memory");
+        : "q2", "q3", "q4", "q5", "q6", "q7", DTN_CM_PREDICATE "cc", "memory");
     /* clang-format on */
 }
 

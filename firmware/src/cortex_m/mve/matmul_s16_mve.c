@@ -146,12 +146,13 @@ static inline void store_four(const factors_t *factors, size_t j, const int32_t 
         : [own] "r"(own), [rows] "r"(rows), [one] "r"(1), [half] "r"(DTN_MVE_HALF), [limits] "r"(factors->lo),
           [step] "r"(step), [low] "i"(offsetof(factors_t, low)), [high] "i"(offsetof(factors_t, high)),
           [shifts] "i"(offsetof(factors_t, shifts)), [tops] "i"(offsetof(factors_t, tops))
-        : "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "lr", "memory");
+        : "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "lr", DTN_CM_PREDICATE "cc", "memory");
     /* clang-format on */
 }
 
 /* Outputs of a block's channels, four or more, for some rows. The last four may have some that are made once more. */
-static void store_rows(const factors_t *factors, sums_t sums, size_t count, int16_t *output, size_t pitch, size_t rows)
+static DTN_CM_ALONE void store_rows(const factors_t *factors, sums_t sums, size_t count, int16_t *output, size_t pitch,
+                                    size_t rows)
 {
     for (size_t j = 0; j < count; j += LANES) {
         const size_t first = count - j < LANES ? count - LANES : j;

@@ -15,8 +15,9 @@ void dtn_cm_mul_s16(const dtn_cm_product_s16_params_t *p, const dtn_cm_s16_rows_
         const int32x4_t mult = vdupq_n_s32(p->mult);
         const int32x4_t lo = vdupq_n_s32(p->act_min);
         const int32x4_t hi = vdupq_n_s32(p->act_max);
+        const int32x4_t repeated = vdupq_n_s32(is_shared ? (int32_t)*b : 0);
         for (; i + LANES <= row->length; i += LANES) {
-            const int32x4_t other = is_shared ? vdupq_n_s32(*b) : vldrhq_s32(b + i);
+            const int32x4_t other = is_shared ? repeated : vldrhq_s32(b + i);
             const dtn_mve_numbers_t products = dtn_mve_products(vmulq_s32(vldrhq_s32(a + i), other), mult);
             vstrhq_s32(out + i, vminq_s32(vmaxq_s32(dtn_mve_quotients(products, drop), lo), hi));
         }

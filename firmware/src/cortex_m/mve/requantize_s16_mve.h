@@ -10,6 +10,7 @@
 #include <arm_mve.h>
 
 #include "../inner_loops_s16.h"
+#include "predicate_mve.h"
 
 /** Least shift that the functions here take. */
 enum { DTN_MVE_LEAST_SHIFT_S16 = 24 };
