@@ -57,7 +57,7 @@ class Result:
     kinds: dict[str, int]
     wanted: int
     identical: bool
-    activations: str = api.Activations.INT8
+    activations: api.Activations = api.Activations.INT8
 
     def problems(self) -> list[str]:
         """Return the broken bounds."""
@@ -69,7 +69,7 @@ class Result:
     @property
     def title(self) -> str:
         """The network, target and board."""
-        kind = "" if self.activations == api.Activations.INT8 else f" ({self.activations})"
+        kind = "" if self.activations is api.Activations.INT8 else f" ({self.activations.value})"
         return f"{self.network}{kind} for {self.target} on {self.board}"
 
 
@@ -85,9 +85,9 @@ def kinds_of(run: qemu.EmulatorRun, titles: Sequence[str]) -> dict[str, int]:
     return dict(kinds.most_common())
 
 
-def wanted(network: str, target: str, board: str, activations: str = api.Activations.INT8) -> int:
+def wanted(network: str, target: str, board: str, activations: api.Activations = api.Activations.INT8) -> int:
     """The bar of an inference."""
-    bars = WANTED if activations == api.Activations.INT8 else WANTED_INT16
+    bars = WANTED if activations is api.Activations.INT8 else WANTED_INT16
     return int(bars[network][board] * (NPU_SHARE if target == NPU else 1))
 
 

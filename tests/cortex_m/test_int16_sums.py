@@ -31,4 +31,4 @@ def test_sums_up_to_32_bits_and_beyond(bench: Bench, kernel_h: int, in_c: int, b
     )  # fmt: skip
     output = np.empty((1, out_h, 1, out_c), np.int16)
     found = bench.run("dtn_cm_convolution_s16", inputs, p, output)
-    np.testing.assert_array_equal(found, DEFINITIONS["convolution_s16"].compute(p, *inputs).reshape(found.shape))
+    np.testing.assert_array_equal(found, np.reshape(DEFINITIONS["convolution_s16"].compute(p, *inputs), found.shape))
