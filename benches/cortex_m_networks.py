@@ -1,9 +1,10 @@
 """Instructions of whole networks on Cortex-M processors, one inference with everything in it, by kind of operator.
 
 The networks are MLPerf Tiny's, built for `cortex-m33`, `cortex-m55` and `imxrt700` and run on the emulated boards,
-which have no NPU: its programs run on the processor there. The first row of each has its bar, and the ratio. Outputs
-must be the host's bit for bit. *between* is what the executor takes between its steps. Instructions are counted by
-the emulator, one per instruction whatever a core would need for it.
+which have no NPU: its programs run on the processor there. For the processors they are built with int16 activations,
+too. The first row of each has its bar, and the ratio. Outputs must be the host's bit for bit. *between* is what the
+executor takes between its steps. Instructions are counted by the emulator, one per instruction whatever a core would
+need for it.
 
 make bench-cortex-m-networks
 """
@@ -34,6 +35,13 @@ WANTED = {
 }
 """The bars of an inference; CMSIS-NN's kernels alone take 8.3 and 1.8 million for ds_cnn, 27.5 and 4.4
 for resnet8, 24.5 and 6.4 for mobilenet_v1_025, 0.58 and 0.15 for deep_autoencoder."""
+WANTED_INT16 = {
+    "ds_cnn": {"an505": 4_300_000, "an547": 1_700_000},
+    "resnet8": {"an505": 21_000_000, "an547": 6_900_000},
+    "mobilenet_v1_025": {"an505": 14_500_000, "an547": 5_600_000},
+    "deep_autoencoder": {"an505": 620_000, "an547": 200_000},
+}
+"""The same with int16 activations, which the NPU does not compute."""
 NPU_SHARE = 1.3
 """The bar of NPU programs on a processor, relative to that: they round otherwise, and their calls are checked."""
 
@@ -49,6 +57,7 @@ class Result:
     kinds: dict[str, int]
     wanted: int
     identical: bool
+    activations: api.Activations = api.Activations.INT8
 
     def problems(self) -> list[str]:
         """Return the broken bounds."""
@@ -60,7 +69,8 @@ class Result:
     @property
     def title(self) -> str:
         """The network, target and board."""
-        return f"{self.network} for {self.target} on {self.board}"
+        kind = "" if self.activations is api.Activations.INT8 else f" ({self.activations.value})"
+        return f"{self.network}{kind} for {self.target} on {self.board}"
 
 
 def kinds_of(run: qemu.EmulatorRun, titles: Sequence[str]) -> dict[str, int]:
@@ -75,13 +85,15 @@ def kinds_of(run: qemu.EmulatorRun, titles: Sequence[str]) -> dict[str, int]:
     return dict(kinds.most_common())
 
 
-def wanted(network: str, target: str, board: str) -> int:
+def wanted(network: str, target: str, board: str, activations: api.Activations = api.Activations.INT8) -> int:
     """The bar of an inference."""
-    return int(WANTED[network][board] * (NPU_SHARE if target == NPU else 1))
+    bars = WANTED if activations is api.Activations.INT8 else WANTED_INT16
+    return int(bars[network][board] * (NPU_SHARE if target == NPU else 1))
 
 
 def measure(network: str, target: str, build: Path, board: str, toolchain: Toolchain) -> Result:
     """One network for one target on one board."""
+    activations = api.read_manifest(build).options.activations
     data = api.seeded_inputs(api.read_manifest(build), 1)
     machine = boards.load(board)
     firmware = image.build(build, machine, FirmwareOptions(), toolchain)
@@ -90,7 +102,8 @@ def measure(network: str, target: str, build: Path, board: str, toolchain: Toolc
         report = qemu.run(Path(scratch) / "firmware", firmware.record, machine, data)
     identical = compare(board, [run.outputs for run in report.runs], list(api.run_each(build, data))).passed
     kinds = kinds_of(report.runs[0], [step.title for step in firmware.record.steps])
-    return Result(network, target, board, report.runs[0].instructions, kinds, wanted(network, target, board), identical)
+    bar = wanted(network, target, board, activations)
+    return Result(network, target, board, report.runs[0].instructions, kinds, bar, identical, activations)
 
 
 def results(options: argparse.Namespace) -> Results:
@@ -102,6 +115,10 @@ def results(options: argparse.Namespace) -> Results:
             for target, machines in TARGETS.items():
                 build = build_of(builds / f"{network}-{target}", network, target=target)
                 rows += [progress(measure(network, target, build, board, toolchain)) for board in machines]
+                if target != NPU:
+                    options_of = api.BuildOptions(activations=api.Activations.INT16)
+                    build = build_of(builds / f"{network}-{target}-int16", network, target=target, options=options_of)
+                    rows += [progress(measure(network, target, build, board, toolchain)) for board in machines]
     columns = {"network": "title", "instructions": "instructions", "bar": "wanted"}
     columns["of the bar"] = lambda r: f"{r.instructions / r.wanted:.2f}"
     columns["by kind"] = lambda r: "; ".join(f"{kind} {count:,}" for kind, count in r.kinds.items())

@@ -9,6 +9,7 @@ const dtn_operator_t layer_operators[LAYER_KINDS] = {
     dtn_cm_quantized_conv2d,    dtn_cm_quantized_depthwise_conv2d,    dtn_cm_quantized_transpose_conv2d,
     dtn_cm_quantized_linear,    dtn_cm_quantized_batch_matmul,        dtn_cm_winograd_conv2d,
     dtn_cm_quantized_conv2d_s4, dtn_cm_quantized_depthwise_conv2d_s4, dtn_cm_quantized_linear_s4,
+    dtn_cm_convolution_s16,
 };
 
 static bool is_conv(layer_kind_t kind)
@@ -54,7 +55,7 @@ static int32_t a_multiplier(uint64_t *state)
     return test_between(state, 0, 7) == 0 ? test_between(state, 0, INT32_MAX) : test_between(state, 1 << 30, INT32_MAX);
 }
 
-static void add_value(layer_t *layer, bool is_output, uint32_t type, int64_t bytes)
+void layer_add_value(layer_t *layer, bool is_output, uint32_t type, int64_t bytes)
 {
     dtn_operator_call_t *call = &layer->call;
     dtn_tensor_t *value = &call->values[call->input_count + call->output_count];
@@ -70,20 +71,21 @@ static int32_t out_of(uint64_t *state, layer_kind_t kind, int32_t in, int32_t ke
                               : (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
 }
 
-static void random_axis(uint64_t *state, layer_kind_t kind, int32_t *in, int32_t *out, int32_t *kernel, int32_t *stride,
-                        int32_t *pad, int32_t *dilation)
+layer_axis_t layer_random_axis(uint64_t *state, layer_kind_t kind)
 {
-    *kernel = test_between(state, 0, 1) == 0 ? 1 : test_between(state, 1, 5);
-    *stride = test_between(state, 1, 3);
-    *dilation = kind == TRANSPOSED ? 1 : test_between(state, 1, 2);
-    *pad = test_between(state, 0, 1) == 0 ? 0 : test_between(state, 0, 3);
-    int32_t least = *dilation * (*kernel - 1) + 1 - 2 * *pad;
-    *in = (least < 1 ? 1 : least) + test_between(state, 0, 8);
+    layer_axis_t a;
+    a.kernel = test_between(state, 0, 1) == 0 ? 1 : test_between(state, 1, 5);
+    a.stride = test_between(state, 1, 3);
+    a.dilation = kind == TRANSPOSED ? 1 : test_between(state, 1, 2);
+    a.pad = test_between(state, 0, 1) == 0 ? 0 : test_between(state, 0, 3);
+    int32_t least = a.dilation * (a.kernel - 1) + 1 - 2 * a.pad;
+    a.in = (least < 1 ? 1 : least) + test_between(state, 0, 8);
     if (kind == TRANSPOSED) {
-        int32_t most = ((*in - 1) * *stride + *kernel - 1) / 2;
-        *pad = *pad < most ? *pad : most;
+        int32_t most = ((a.in - 1) * a.stride + a.kernel - 1) / 2;
+        a.pad = a.pad < most ? a.pad : most;
     }
-    *out = out_of(state, kind, *in, *kernel, *stride, *pad, *dilation);
+    a.out = out_of(state, kind, a.in, a.kernel, a.stride, a.pad, a.dilation);
+    return a;
 }
 
 /* Some rows of a call: of their windows only the first rows may lie before the input, and only the last behind it. */
@@ -99,8 +101,22 @@ static void random_rows(dtn_cm_windows_t *p, uint64_t *state)
 static void random_convolution(layer_t *layer, uint64_t *state)
 {
     dtn_cm_windows_t *p = &layer->params.conv;
-    random_axis(state, layer->kind, &p->in_h, &p->out_h, &p->kernel_h, &p->stride_h, &p->pad_h, &p->dilation_h);
-    random_axis(state, layer->kind, &p->in_w, &p->out_w, &p->kernel_w, &p->stride_w, &p->pad_w, &p->dilation_w);
+    const layer_axis_t y = layer_random_axis(state, layer->kind);
+    const layer_axis_t x = layer_random_axis(state, layer->kind);
+    *p = (dtn_cm_windows_t){
+        .in_h = y.in,
+        .in_w = x.in,
+        .out_h = y.out,
+        .out_w = x.out,
+        .kernel_h = y.kernel,
+        .kernel_w = x.kernel,
+        .stride_h = y.stride,
+        .stride_w = x.stride,
+        .pad_h = y.pad,
+        .pad_w = x.pad,
+        .dilation_h = y.dilation,
+        .dilation_w = x.dilation,
+    };
     p->batches = test_between(state, 1, 2);
     if (layer->kind != TRANSPOSED && p->batches == 1 && test_between(state, 0, 1) == 1) {
         random_rows(p, state);
@@ -122,18 +138,19 @@ static void random_convolution(layer_t *layer, uint64_t *state)
     p->has_kernel_sum = addend == 2;
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     int32_t patch = p->kernel_h * p->kernel_w * inputs;
-    add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
-    add_value(layer, false, DTN_TYPE_S8,
-              layer->kind == PACKED_CONV        ? p->groups * ((p->out_c / p->groups + 1) / 2) * patch
-              : layer->kind == PACKED_DEPTHWISE ? (patch + 1) / 2 * p->out_c
-                                                : p->out_c * patch);
+    layer_add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
+    layer_add_value(layer, false, DTN_TYPE_S8,
+                    layer->kind == PACKED_CONV        ? p->groups * ((p->out_c / p->groups + 1) / 2) * patch
+                    : layer->kind == PACKED_DEPTHWISE ? (patch + 1) / 2 * p->out_c
+                                                      : p->out_c * patch);
     for (int32_t i = 0; i < (addend == 0 ? 2 : 3); i++) {
-        add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
+        layer_add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
     }
     for (int32_t i = 0; i < (layer->kind == TRANSPOSED ? 2 : 1); i++) {
-        add_value(layer, true, DTN_TYPE_U8, test_between(state, 0, 1) == 0 ? test_between(state, 0, 9) : 4 * patch);
+        layer_add_value(layer, true, DTN_TYPE_U8,
+                        test_between(state, 0, 1) == 0 ? test_between(state, 0, 9) : 4 * patch);
     }
-    add_value(layer, true, DTN_TYPE_S8, p->batches * p->out_h * p->out_w * p->out_c);
+    layer_add_value(layer, true, DTN_TYPE_S8, p->batches * p->out_h * p->out_w * p->out_c);
 }
 
 static void random_winograd(layer_t *layer, uint64_t *state)
@@ -171,13 +188,13 @@ static void random_winograd(layer_t *layer, uint64_t *state)
     layer->seed = (uint32_t)test_random(state);
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     const int32_t rows = p->out_c == 1 ? 2 : p->out_c;
-    add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
-    add_value(layer, false, DTN_TYPE_S16, 8 * DTN_CM_TILE_PRODUCTS * ((p->in_c + 3) / 4) * rows);
+    layer_add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
+    layer_add_value(layer, false, DTN_TYPE_S16, 8 * DTN_CM_TILE_PRODUCTS * ((p->in_c + 3) / 4) * rows);
     for (int32_t i = 0; i < 3; i++) {
-        add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
+        layer_add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
     }
-    add_value(layer, true, DTN_TYPE_U8, (int64_t)dtn_cm_winograd_scratch((size_t)p->in_c));
-    add_value(layer, true, DTN_TYPE_S8, p->batches * p->out_h * p->out_w * p->out_c);
+    layer_add_value(layer, true, DTN_TYPE_U8, (int64_t)dtn_cm_winograd_scratch((size_t)p->in_c));
+    layer_add_value(layer, true, DTN_TYPE_S8, p->batches * p->out_h * p->out_w * p->out_c);
 }
 
 static void random_linear(layer_t *layer, uint64_t *state)
@@ -199,13 +216,13 @@ static void random_linear(layer_t *layer, uint64_t *state)
         addend == 1,
         addend == 2};
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
-    add_value(layer, false, DTN_TYPE_S8, p->rows * p->in_features);
-    add_value(layer, false, DTN_TYPE_S8,
-              (layer->kind == PACKED_LINEAR ? (p->out_features + 1) / 2 : p->out_features) * p->in_features);
+    layer_add_value(layer, false, DTN_TYPE_S8, p->rows * p->in_features);
+    layer_add_value(layer, false, DTN_TYPE_S8,
+                    (layer->kind == PACKED_LINEAR ? (p->out_features + 1) / 2 : p->out_features) * p->in_features);
     if (addend != 0) {
-        add_value(layer, false, DTN_TYPE_S32, 4 * p->out_features);
+        layer_add_value(layer, false, DTN_TYPE_S32, 4 * p->out_features);
     }
-    add_value(layer, true, DTN_TYPE_S8, p->rows * p->out_features);
+    layer_add_value(layer, true, DTN_TYPE_S8, p->rows * p->out_features);
 }
 
 static void random_matmul(layer_t *layer, uint64_t *state)
@@ -216,10 +233,10 @@ static void random_matmul(layer_t *layer, uint64_t *state)
         test_between(state, 1, 20), -zero_point(state),        -zero_point(state),
         zero_point(state),          a_multiplier(state),       a_shift(state)};
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
-    add_value(layer, false, DTN_TYPE_S8, p->batches * p->rows * p->depth);
-    add_value(layer, false, DTN_TYPE_S8, p->batches * p->columns * p->depth);
-    add_value(layer, true, DTN_TYPE_U8, test_between(state, 0, 64));
-    add_value(layer, true, DTN_TYPE_S8, p->batches * p->rows * p->columns);
+    layer_add_value(layer, false, DTN_TYPE_S8, p->batches * p->rows * p->depth);
+    layer_add_value(layer, false, DTN_TYPE_S8, p->batches * p->columns * p->depth);
+    layer_add_value(layer, true, DTN_TYPE_U8, test_between(state, 0, 64));
+    layer_add_value(layer, true, DTN_TYPE_S8, p->batches * p->rows * p->columns);
 }
 
 void layer_random(layer_t *layer, uint64_t *state)
@@ -232,6 +249,8 @@ void layer_random(layer_t *layer, uint64_t *state)
         random_matmul(layer, state);
     } else if (layer->kind == WINOGRAD) {
         random_winograd(layer, state);
+    } else if (layer->kind == CONV_S16) {
+        layer_random_s16(layer, state);
     } else {
         random_convolution(layer, state);
     }
@@ -332,6 +351,10 @@ void layer_fill(const layer_t *layer, uint32_t index, uint64_t *state)
     }
     if (is_winograd(layer)) {
         fill_winograd(layer, index, state);
+    }
+    if (layer->kind == CONV_S16) {
+        layer_fill_s16(layer, index, state);
+        return;
     }
     bool has_factors = !is_linear(layer->kind) && layer->kind != MATMUL;
     bool is_factor = has_factors && (index == 2 || index == 3);
@@ -450,6 +473,8 @@ void layer_expect(const layer_t *layer, int8_t *out)
         expect_linear(layer, out);
     } else if (layer->kind == MATMUL) {
         expect_matmul(layer, out);
+    } else if (layer->kind == CONV_S16) {
+        layer_expect_s16(layer, out);
     } else {
         expect_convolution(layer, out);
     }

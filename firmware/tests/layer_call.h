@@ -18,6 +18,7 @@ typedef enum {
     PACKED_CONV,
     PACKED_DEPTHWISE,
     PACKED_LINEAR,
+    CONV_S16,
     LAYER_KINDS
 } layer_kind_t;
 
@@ -26,12 +27,13 @@ enum { LAYER_WORDS = 24 };
 /** A call; its values have no memory yet. */
 typedef struct {
     layer_kind_t kind;
-    uint32_t seed; /**< of the weights of WINOGRAD, which it has in another form, and of the kind of its inputs */
+    uint32_t seed; /**< of the weights of WINOGRAD, which it has in another form, and of the kind of inputs */
     union {
         uint32_t words[LAYER_WORDS];
         dtn_cm_windows_t conv;
         dtn_cm_quantized_linear_params_t linear;
         dtn_cm_quantized_batch_matmul_params_t matmul;
+        dtn_cm_convolution_s16_params_t conv_s16;
     } params;
     dtn_operator_call_t call; /**< of the operator `layer_operators[kind]`, with `params` as its words */
 } layer_t;
@@ -47,5 +49,26 @@ void layer_fill(const layer_t *layer, uint32_t index, uint64_t *state);
 /** The output value of a call. */
 const dtn_tensor_t *layer_output(const layer_t *layer);
 
-/** The expected output of the call. */
+/** The expected output of the call; that of CONV_S16 is int16. */
 void layer_expect(const layer_t *layer, int8_t *out);
+
+/** Adds a value to a call. */
+void layer_add_value(layer_t *layer, bool is_output, uint32_t type, int64_t bytes);
+
+/** An axis of a convolution. */
+typedef struct {
+    int32_t in;
+    int32_t out;
+    int32_t kernel;
+    int32_t stride;
+    int32_t pad;
+    int32_t dilation;
+} layer_axis_t;
+
+/** A random axis, with one output or more. */
+layer_axis_t layer_random_axis(uint64_t *state, layer_kind_t kind);
+
+/** layer_call_s16.c: the same for CONV_S16. */
+void layer_random_s16(layer_t *layer, uint64_t *state);
+void layer_fill_s16(const layer_t *layer, uint32_t index, uint64_t *state);
+void layer_expect_s16(const layer_t *layer, int8_t *out);

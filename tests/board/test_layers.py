@@ -22,7 +22,7 @@ def board(request: pytest.FixtureRequest) -> Board:
 
 @pytest.fixture(scope="module")
 def image(board: Board) -> Path:
-    sources = (*START, "tests/board/layers.c", "tests/layer_call.c")
+    sources = (*START, "tests/board/layers.c", "tests/layer_call.c", "tests/layer_call_s16.c")
     return build(board, "layers", sources, (f"-I{FIRMWARE / 'include'}",), archived=library.core(board))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from tests.cortex_m import wide
 from tests.cortex_m.bench import Array
 
 from deuteron.operators.cortex_m import (
@@ -15,6 +16,7 @@ from deuteron.operators.cortex_m import (
     QuantizedSoftmaxParams,
     RegionCopyParams,
 )
+from deuteron.operators.int16 import ProductS16Params, RequantizeParams, SumS16Params
 from deuteron.operators.kernel_params import (
     AveragePoolParams,
     ExtremumParams,
@@ -139,6 +141,8 @@ def special() -> Iterator[Call]:
         for zp in (-128, 127, 5):
             words = (int(np.float32(scale).view(np.uint32)), zp, -128, 127)
             yield Call("dtn_op_quantize_per_tensor", (x,), Words(words), np.zeros(x.size, np.int8))
+            words = (words[0], zp, -32768 if zp > 0 else -300, 32767)
+            yield Call("dtn_op_quantize_per_tensor", (x,), Words(words), np.zeros(x.size, np.int16))
             every = np.arange(-128, 128).astype(np.int8)
             words = (int(np.float32(scale).view(np.uint32)), zp)
             yield Call("dtn_op_dequantize_per_tensor", (every,), Words(words), np.zeros(256, np.float32))
@@ -183,6 +187,27 @@ def shares(generator: np.random.Generator) -> Iterator[Call]:
         yield Call("quantized_div", (x, y), QuantizedDivParams(*zps, scale), np.zeros(size, np.int8))
 
 
+def int16(generator: np.random.Generator) -> Iterator[Call]:
+    """Operators for int16 activations: random ones, and sums, products and conversions of rows with ties."""
+    for name, case in wide.CASES.items():
+        for _ in range(6 if name != "convolution_s16" else 0):
+            params, inputs, output = case(generator)
+            yield Call(f"dtn_cm_{name}", inputs, params, output)
+    dims, strides = (1, 1, 1, 1, 67), (0, 0, 0, 0, 1)
+    a, b, out = wide.numbers(generator, 67), wide.numbers(generator, 67), np.zeros(67, np.int16)
+    small = extremes(generator, (67,))
+    for shift in (1, 18, 19, 30, 31, 32, 33, 40, 49, 50, 62):
+        limits = -32767 if shift % 2 else -20000, 32767
+        for mults in ((1 << 30, 1 << 30), ((1 << 31) - 1, -(1 << 31)), (3 << 29, -5)):
+            yield Call("dtn_cm_sum_s16", (a, b), SumS16Params(dims, strides, strides, *mults, shift, *limits), out)
+        for mult in (1 << 30, (1 << 31) - 1):
+            for other in (strides, (0, 0, 0, 0, 0)):
+                params = ProductS16Params(dims, strides, other, mult, shift, *limits)
+                yield Call("dtn_cm_product_s16", (a, b if any(other) else b[:1]), params, out)
+            yield Call("dtn_cm_requantize_s16", (small,), RequantizeParams(67, -128, mult, shift, 0), out)
+            yield Call("dtn_cm_requantize_s8", (a,), RequantizeParams(67, 0, mult, shift, 127), small)
+
+
 def calls(seed: int) -> Iterator[Call]:
     """All of these."""
     generator = np.random.default_rng(seed)
@@ -192,3 +217,4 @@ def calls(seed: int) -> Iterator[Call]:
     yield from special()
     yield from moved(generator)
     yield from shares(generator)
+    yield from int16(generator)

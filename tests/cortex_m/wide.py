@@ -66,8 +66,10 @@ def convolution(rng: np.random.Generator) -> Case:
     )
     weights = rng.integers(-128, 128, (out_c, h[2], w[2], each)).astype(np.int8)
     multipliers = rng.integers(1 << 21, 1 << 22, out_c).astype(np.int32)
-    shifts = rng.integers(25, 41, out_c).astype(np.int32)
+    shifts = rng.integers(25 - 2 * (rng.integers(4) == 0), 41, out_c).astype(np.int32)
     bias = (rng.integers(-(1 << 31), 1 << 31, out_c) >> rng.integers(0, 20, out_c)).astype(np.int32)
+    if rng.integers(3) == 0:  # ties
+        multipliers[:], shifts, bias = 1 << 21, shifts % 3 + 24, bias >> 18 << 9
     inputs = (numbers(rng, batches, h[0], w[0], in_c), weights, multipliers, shifts, bias)
     return params, inputs, np.empty((batches, h[1], w[1], out_c), np.int16)
 

@@ -1,16 +1,11 @@
 #include <string.h>
 
-#include "int16.h"
-#include "windows.h"
+#include "inner_loops_s16.h"
 
-/* Most elements of a window that is copied to the stack. */
+/* Elements of the windows that are copied to the stack before they are multiplied. */
 enum { COPIED = 512 };
 
-/* Channels of a depthwise layer whose sums are on the stack, and most elements of a window whose sums fit 32 bits. */
-enum { CHANNELS = 32, TAPS = 256 };
-
-/* A bias is in steps of the output with so many fractional bits. */
-enum { BIAS_BITS = 10, MOST_SHIFT = 40, MULTIPLIER_BITS = 22 };
+enum { MOST_SHIFT = 40, MULTIPLIER_BITS = 22 };
 
 enum { INPUT, WEIGHTS, MULTIPLIERS, SHIFTS, BIAS, OUTPUT };
 
@@ -21,10 +16,8 @@ typedef struct {
     const params_t *p;
     const int16_t *input;
     const int8_t *weights;
-    const int32_t *multipliers;
-    const int32_t *shifts;
-    const int32_t *bias;
     int16_t *output;
+    dtn_cm_scale_s16_t scale;
     size_t inputs;  /* channels of a group */
     size_t outputs; /* the same */
     size_t patch;   /* elements of a window */
@@ -62,22 +55,34 @@ static int32_t next_run(const layer_t *layer, const place_t *place, int32_t kx)
     return layer->joined ? place->columns.end : kx + 1;
 }
 
-static int16_t scaled(const layer_t *layer, size_t channel, int64_t sum)
-{
-    int32_t shift = layer->shifts[channel];
-    int64_t bias = (int64_t)layer->bias[channel] * (INT32_C(1) << (shift - BIAS_BITS));
-    return dtn_cm_shift_to_s16(sum * layer->multipliers[channel] + bias, shift, layer->p->act_min, layer->p->act_max);
-}
-
 /* The whole window, with zeros in the padding. */
 static void copy_window(const layer_t *layer, const place_t *place, int16_t *window)
 {
-    memset(window, 0, layer->patch * sizeof *window);
-    for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
-        for (int32_t kx = place->columns.first; kx < place->columns.end; kx = next_run(layer, place, kx)) {
-            run_t run = run_from(layer, place, ky, kx);
-            memcpy(window + run.at, run.input, run.count * sizeof *window);
+    const params_t *p = layer->p;
+    const dtn_cm_window_t rows = place->rows;
+    const dtn_cm_window_t columns = place->columns;
+    const int32_t width = columns.end - columns.first;
+    const size_t inputs = layer->inputs;
+    if (rows.end - rows.first != p->kernel_h || width != p->kernel_w) {
+        memset(window, 0, layer->patch * sizeof *window);
+        if (rows.end == 0 || width == 0) {
+            return;
         }
+    }
+    const size_t column = (size_t)(p->dilation_w * p->in_c);
+    const size_t row = (size_t)(p->dilation_h * p->in_w) * (size_t)p->in_c;
+    const size_t line = (size_t)p->kernel_w * inputs;
+    const run_t first = run_from(layer, place, rows.first, columns.first);
+    const int16_t *from = first.input;
+    int16_t *to = window + first.at;
+    if (layer->joined) {
+        dtn_cm_copy_runs_s16(from, row, to, line, first.count, (size_t)(rows.end - rows.first));
+        return;
+    }
+    for (int32_t left = rows.end - rows.first; left > 0; left--) {
+        dtn_cm_copy_runs_s16(from, column, to, inputs, inputs, (size_t)width);
+        from += row;
+        to += line;
     }
 }
 
@@ -94,51 +99,19 @@ static void add_runs(const layer_t *layer, const place_t *place, const int8_t *c
     }
 }
 
-/* All output channels of a group for one window. */
+/* All output channels of a group for one window that is not copied. */
 static void one_pixel(const layer_t *layer, const place_t *place)
 {
-    const params_t *p = layer->p;
-    int16_t copied[COPIED];
-    const int16_t *window = NULL;
-    if (p->kernel_h == 1 && p->kernel_w == 1 && place->rows.end != 0 && place->columns.end != 0) {
-        window = run_from(layer, place, 0, 0).input;
-    } else if (layer->patch <= COPIED) {
-        copy_window(layer, place, copied);
-        window = copied;
-    }
     size_t channel = place->group * layer->outputs;
     const int8_t *weights = layer->weights + channel * layer->patch;
     for (size_t first = 0; first < layer->outputs; first += DTN_CM_ROWS) {
         const int8_t *rows[DTN_CM_ROWS];
         int64_t sums[DTN_CM_ROWS] = {0};
         dtn_cm_rows_of(weights, layer->patch, first, layer->outputs, rows);
-        if (window != NULL) {
-            dtn_cm_add_dots_s16(window, rows, layer->patch, sums);
-        } else {
-            add_runs(layer, place, rows, sums);
-        }
+        add_runs(layer, place, rows, sums);
         for (size_t j = 0; j < DTN_CM_ROWS && first + j < layer->outputs; j++) {
-            place->output[channel + first + j] = scaled(layer, channel + first + j, sums[j]);
-        }
-    }
-}
-
-/* All channels of a pixel of a depthwise convolution. */
-static void each_channel(const layer_t *layer, const place_t *place)
-{
-    size_t channels = (size_t)layer->p->out_c;
-    for (size_t first = 0; first < channels; first += CHANNELS) {
-        size_t count = channels - first < CHANNELS ? channels - first : CHANNELS;
-        const int8_t *weights = layer->weights + first * layer->patch;
-        int32_t sums[CHANNELS] = {0};
-        for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
-            for (int32_t kx = place->columns.first; kx < place->columns.end; kx++) {
-                run_t run = run_from(layer, place, ky, kx);
-                dtn_cm_add_tap_s16(run.input + first, weights + run.at, layer->patch, count, sums);
-            }
-        }
-        for (size_t i = 0; i < count; i++) {
-            place->output[first + i] = scaled(layer, first + i, sums[i]);
+            size_t at = channel + first + j;
+            place->output[at] = dtn_cm_scaled_s16(&layer->scale, at, sums[j]);
         }
     }
 }
@@ -158,37 +131,116 @@ static void one_channel(const layer_t *layer, const place_t *place)
                 sum += run.input[k * step] * weights[run.at + k];
             }
         }
-        place->output[channel] = scaled(layer, channel, sum);
+        place->output[channel] = dtn_cm_scaled_s16(&layer->scale, channel, sum);
     }
 }
 
-static void each_group(const layer_t *layer, const int16_t *image, place_t *place)
+/* The product of a group's weights with rows of inputs. */
+static dtn_cm_product_s16_t product_of(const layer_t *layer, const place_t *place)
 {
-    for (place->group = 0; place->group < (size_t)layer->p->groups; place->group++) {
-        place->image = image + place->group * layer->inputs;
-        if (layer->inputs == 1 && layer->p->groups > 1) {
-            one_channel(layer, place);
-        } else {
-            one_pixel(layer, place);
-        }
-    }
+    size_t channel = place->group * layer->outputs;
+    dtn_cm_product_s16_t product = {
+        .weights = layer->weights + channel * layer->patch,
+        .output = place->output + channel,
+        .depth = layer->patch,
+        .channels = layer->outputs,
+        .input_pitch = layer->patch,
+        .output_pitch = (size_t)layer->p->out_c,
+        .scale = layer->scale,
+    };
+    product.scale.multipliers += channel;
+    product.scale.shifts += channel;
+    product.scale.bias += channel;
+    return product;
 }
 
-static void run_image(const layer_t *layer, const int16_t *image, int16_t *output)
+/* True for kernels of one by one, all of whose positions are on the map. */
+static bool is_point(const params_t *p)
+{
+    return p->kernel_h == 1 && p->kernel_w == 1 && p->pad_h == 0 && p->pad_w == 0 &&
+           (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+}
+
+/* True if these lie side by side, those of all images. */
+static bool is_one_run(const params_t *p)
+{
+    return p->stride_h == 1 && p->stride_w == 1 && p->out_h == p->in_h && p->out_w == p->in_w;
+}
+
+/* A group of a layer with such a kernel: pixels of so many images are rows of inputs. */
+static void run_points(const layer_t *layer, const place_t *place, size_t images)
 {
     const params_t *p = layer->p;
-    bool is_apart = layer->inputs == 1 && layer->outputs == 1 && layer->patch <= TAPS;
-    place_t place = {.image = image, .output = output};
+    const bool is_joined = is_one_run(p);
+    dtn_cm_product_s16_t product = product_of(layer, place);
+    product.input = place->image;
+    product.rows = is_joined ? images * (size_t)p->out_h * (size_t)p->out_w : (size_t)p->out_w;
+    product.input_pitch = (size_t)p->stride_w * (size_t)p->in_c;
+    for (int32_t oy = 0; oy < (is_joined ? 1 : p->out_h); oy++) {
+        dtn_cm_multiply_s16(&product);
+        product.input += (size_t)p->stride_h * (size_t)p->in_w * (size_t)p->in_c;
+        product.output += product.rows * product.output_pitch;
+    }
+}
+
+/* A group of any layer: copies of windows are rows of inputs. Windows that are too large are not copied. */
+static void run_windows(const layer_t *layer, place_t *place)
+{
+    const params_t *p = layer->p;
+    const bool is_channel = layer->inputs == 1 && p->groups > 1;
+    const size_t most = is_channel ? 0 : COPIED / layer->patch;
+    int16_t copied[COPIED];
+    dtn_cm_product_s16_t product = product_of(layer, place);
+    product.input = copied;
     for (int32_t oy = 0; oy < p->out_h; oy++) {
-        place.rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
+        place->rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
         for (int32_t ox = 0; ox < p->out_w; ox++) {
-            place.columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
-            if (is_apart) {
-                each_channel(layer, &place);
+            place->columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
+            if (most != 0) {
+                copy_window(layer, place, copied + product.rows * layer->patch);
+                product.rows++;
+            } else if (is_channel) {
+                one_channel(layer, place);
             } else {
-                each_group(layer, image, &place);
+                one_pixel(layer, place);
             }
-            place.output += p->out_c;
+            if (product.rows == most && most != 0) {
+                dtn_cm_multiply_s16(&product);
+                product.output += product.rows * product.output_pitch;
+                product.rows = 0;
+            }
+            place->output += p->out_c;
+        }
+    }
+    if (product.rows != 0) {
+        dtn_cm_multiply_s16(&product);
+    }
+}
+
+/* True for layers with an output channel for each input channel. */
+static bool is_depthwise(const layer_t *layer)
+{
+    return layer->p->groups > 1 && layer->inputs == 1 && layer->outputs == 1 && layer->patch <= DTN_CM_S16_TAPS;
+}
+
+/* So many images: one, or all of those that `is_one_run` tells of. */
+static void run_images(const layer_t *layer, const int16_t *image, int16_t *output, size_t images)
+{
+    const params_t *p = layer->p;
+    const dtn_cm_image_s16_t own = {p, image, layer->weights, output, layer->scale};
+    if (is_depthwise(layer)) {
+        dtn_cm_depthwise_s16(&own);
+        return;
+    }
+    if (layer->joined && !is_point(p) && dtn_cm_convolve_s16(&own)) {
+        return;
+    }
+    for (size_t group = 0; group < (size_t)p->groups; group++) {
+        place_t place = {.image = image + group * layer->inputs, .output = output, .group = group};
+        if (is_point(p)) {
+            run_points(layer, &place, images);
+        } else {
+            run_windows(layer, &place);
         }
     }
 }
@@ -228,13 +280,16 @@ static bool is_valid(const dtn_operator_call_t *call)
 }
 
 /* Those of channels are constants, which no check has read. */
-static bool are_factors(const layer_t *layer)
+static bool are_factors(dtn_cm_scale_s16_t *scale, int32_t channels)
 {
-    for (int32_t i = 0; i < layer->p->out_c; i++) {
-        if (layer->multipliers[i] < 0 || layer->multipliers[i] >> MULTIPLIER_BITS != 0 ||
-            layer->shifts[i] < BIAS_BITS || layer->shifts[i] > MOST_SHIFT) {
+    scale->least_shift = MOST_SHIFT;
+    for (int32_t i = 0; i < channels; i++) {
+        int32_t shift = scale->shifts[i];
+        if (scale->multipliers[i] < 0 || scale->multipliers[i] >> MULTIPLIER_BITS != 0 ||
+            shift < DTN_CM_S16_BIAS_BITS || shift > MOST_SHIFT) {
             return false;
         }
+        scale->least_shift = shift < scale->least_shift ? shift : scale->least_shift;
     }
     return true;
 }
@@ -250,22 +305,26 @@ int32_t dtn_cm_convolution_s16(const dtn_operator_call_t *call, dtn_phase_t phas
         .p = p,
         .input = (const int16_t *)values[INPUT].data,
         .weights = (const int8_t *)values[WEIGHTS].data,
-        .multipliers = (const int32_t *)values[MULTIPLIERS].data,
-        .shifts = (const int32_t *)values[SHIFTS].data,
-        .bias = (const int32_t *)values[BIAS].data,
         .output = (int16_t *)values[OUTPUT].data,
+        .scale = {.multipliers = (const int32_t *)values[MULTIPLIERS].data,
+                  .shifts = (const int32_t *)values[SHIFTS].data,
+                  .bias = (const int32_t *)values[BIAS].data,
+                  .lo = p->act_min,
+                  .hi = p->act_max},
         .inputs = (size_t)(p->in_c / p->groups),
         .outputs = (size_t)(p->out_c / p->groups),
         .joined = p->groups == 1 && p->dilation_w == 1,
     };
     layer.patch = (size_t)p->kernel_h * (size_t)p->kernel_w * layer.inputs;
-    if (!are_factors(&layer)) {
+    if (!are_factors(&layer.scale, p->out_c)) {
         return DTN_REASON_OPERATOR;
     }
-    size_t in_size = (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
-    size_t out_size = (size_t)p->out_h * (size_t)p->out_w * (size_t)p->out_c;
-    for (size_t b = 0; b < (size_t)p->batches; b++) {
-        run_image(&layer, layer.input + b * in_size, layer.output + b * out_size);
+    const size_t batches = (size_t)p->batches;
+    const size_t images = !is_depthwise(&layer) && is_point(p) && is_one_run(p) ? batches : 1;
+    const size_t in_size = (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
+    const size_t out_size = (size_t)p->out_h * (size_t)p->out_w * (size_t)p->out_c;
+    for (size_t b = 0; b < batches; b += images) {
+        run_images(&layer, layer.input + b * in_size, layer.output + b * out_size, images);
     }
     return DTN_OK;
 }

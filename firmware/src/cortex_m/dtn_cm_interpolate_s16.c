@@ -1,9 +1,6 @@
-#include "int16.h"
+#include "table_loops_s16.h"
 
 typedef dtn_cm_interpolate_s16_params_t params_t;
-
-/* Entries of the table have so many bits behind the point. */
-enum { TABLE_BITS = 8 };
 
 static bool is_valid(const dtn_operator_call_t *call)
 {
@@ -27,13 +24,6 @@ int32_t dtn_cm_interpolate_s16(const dtn_operator_call_t *call, dtn_phase_t phas
     const int16_t *in = (const int16_t *)call->values[DTN_CM_INTERPOLATE_S16_INPUT].data;
     const int32_t *table = (const int32_t *)call->values[DTN_CM_INTERPOLATE_S16_TABLE].data;
     int16_t *out = (int16_t *)call->values[DTN_CM_INTERPOLATE_S16_OUTPUT].data;
-    int32_t width = 1 << p->bits;
-    for (int32_t i = 0; i < p->elements; i++) {
-        int32_t place = dtn_cm_clamp(in[i], p->low, p->high) - p->low;
-        const int32_t *entry = table + (place >> p->bits);
-        int64_t change = (int64_t)entry[1] - entry[0];
-        int64_t value = (int64_t)entry[0] * width + change * (place & (width - 1));
-        out[i] = dtn_cm_clamp_s16(dtn_rne_shift(value, p->bits + TABLE_BITS), INT16_MIN, INT16_MAX);
-    }
+    dtn_cm_interpolate_elements(p, in, table, out);
     return DTN_OK;
 }

@@ -43,20 +43,65 @@ static int32_t mean(int32_t sum, int32_t count)
     return quotient + (twice + odd > count ? 1 : 0) - (twice - odd < -count ? 1 : 0);
 }
 
-/* One channel of a window, whose first element on the map is `pixels`. */
-static int16_t pooled(const params_t *p, const int16_t *pixels, int32_t rows, int32_t columns)
+/* Channels that are pooled at once. */
+enum { SIDE_BY_SIDE = 4 };
+
+/* The part of a window that is on the map. */
+typedef struct {
+    int32_t rows;
+    int32_t columns;
+    size_t pixel; /* elements from a pixel to the next */
+    size_t row;   /* from a row to the next */
+} part_t;
+
+static int16_t rounded(const params_t *p, const part_t *part, int32_t sum)
 {
-    int32_t sum = 0;
-    int32_t largest = INT16_MIN;
-    for (int32_t y = 0; y < rows; y++) {
-        const int16_t *pixel = pixels + (size_t)y * (size_t)p->in_w * (size_t)p->channels;
-        for (int32_t x = 0; x < columns; x++, pixel += p->channels) {
-            sum += *pixel;
-            largest = *pixel > largest ? *pixel : largest;
+    int32_t count = p->divisor != 0 ? p->divisor : part->rows * part->columns;
+    return dtn_cm_clamp_s16(mean(sum, count), INT16_MIN, INT16_MAX);
+}
+
+/* So many channels of a window, whose first element on the map is `pixels`. */
+static inline __attribute__((always_inline)) void pool(const params_t *p, const int16_t *pixels, const part_t *part,
+                                                       size_t count, int16_t *out)
+{
+    int32_t sums[SIDE_BY_SIDE] = {0};
+    int32_t largest[SIDE_BY_SIDE] = {INT16_MIN, INT16_MIN, INT16_MIN, INT16_MIN};
+    for (int32_t y = 0; y < part->rows; y++) {
+        const int16_t *pixel = pixels;
+        if (p->maximum) {
+            for (int32_t x = 0; x < part->columns; x++) {
+                for (size_t i = 0; i < count; i++) {
+                    largest[i] = pixel[i] > largest[i] ? pixel[i] : largest[i];
+                }
+                pixel += part->pixel;
+            }
+        } else {
+            for (int32_t x = 0; x < part->columns; x++) {
+                for (size_t i = 0; i < count; i++) {
+                    sums[i] += pixel[i];
+                }
+                pixel += part->pixel;
+            }
         }
+        pixels += part->row;
     }
-    return dtn_cm_clamp_s16(p->maximum ? largest : mean(sum, p->divisor ? p->divisor : rows * columns), INT16_MIN,
-                            INT16_MAX);
+    for (size_t i = 0; i < count; i++) {
+        out[i] = p->maximum ? (int16_t)largest[i] : rounded(p, part, sums[i]);
+    }
+}
+
+/* All channels. */
+static void pool_channels(const params_t *p, const int16_t *pixels, const part_t *part, int16_t *out)
+{
+    size_t left = (size_t)p->channels;
+    for (; left >= SIDE_BY_SIDE; left -= SIDE_BY_SIDE) {
+        pool(p, pixels, part, SIDE_BY_SIDE, out);
+        pixels += SIDE_BY_SIDE;
+        out += SIDE_BY_SIDE;
+    }
+    for (; left > 0; left--) {
+        pool(p, pixels++, part, 1, out++);
+    }
 }
 
 int32_t dtn_cm_pool_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
@@ -67,6 +112,8 @@ int32_t dtn_cm_pool_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const int16_t *image = (const int16_t *)call->values[DTN_CM_POOL_S16_INPUT].data;
     int16_t *out = (int16_t *)call->values[DTN_CM_POOL_S16_OUTPUT].data;
+    const size_t channels = (size_t)p->channels;
+    const size_t row = (size_t)p->in_w * channels;
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
             dtn_cm_window_t rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, 1, p->in_h);
@@ -74,13 +121,12 @@ int32_t dtn_cm_pool_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
                 dtn_cm_window_t columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, 1, p->in_w);
                 size_t pixel = (size_t)(rows.start + rows.first) * (size_t)p->in_w;
                 pixel += (size_t)(columns.start + columns.first);
-                const int16_t *pixels = image + pixel * (size_t)p->channels;
-                for (int32_t c = 0; c < p->channels; c++) {
-                    *out++ = pooled(p, pixels + c, rows.end - rows.first, columns.end - columns.first);
-                }
+                const part_t part = {rows.end - rows.first, columns.end - columns.first, channels, row};
+                pool_channels(p, image + pixel * channels, &part, out);
+                out += channels;
             }
         }
-        image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->channels;
+        image += (size_t)p->in_h * row;
     }
     return DTN_OK;
 }

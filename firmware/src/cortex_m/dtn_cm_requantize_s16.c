@@ -1,4 +1,4 @@
-#include "requantize.h"
+#include "table_loops_s16.h"
 
 static bool is_valid(const dtn_operator_call_t *call)
 {
@@ -14,8 +14,6 @@ int32_t dtn_cm_requantize_s16(const dtn_operator_call_t *call, dtn_phase_t phase
     const dtn_cm_requantize_t *p = DTN_CM_PARAMS(call, dtn_cm_requantize_t);
     const int8_t *in = (const int8_t *)call->values[0].data;
     int16_t *out = (int16_t *)call->values[1].data;
-    for (int32_t i = 0; i < p->elements; i++) {
-        out[i] = dtn_cm_clamp_s16(dtn_cm_requantized(p, in[i]), INT16_MIN, INT16_MAX);
-    }
+    dtn_cm_requantize_to_s16(p, in, out);
     return DTN_OK;
 }

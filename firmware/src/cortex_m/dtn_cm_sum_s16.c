@@ -1,4 +1,4 @@
-#include "broadcast_binary_s16.h"
+#include "binary_loops_s16.h"
 
 typedef dtn_cm_sum_s16_params_t params_t;
 
@@ -20,10 +20,7 @@ int32_t dtn_cm_sum_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     dtn_cm_s16_rows_t rows = dtn_cm_s16_rows(call->values, p->dims, p->a_strides, p->b_strides);
     for (; rows.left != 0; dtn_cm_s16_rows_next(&rows)) {
-        for (size_t i = 0; i < rows.length; i++) {
-            int64_t sum = (int64_t)rows.a[i * rows.a_step] * p->a_mult + (int64_t)rows.b[i * rows.b_step] * p->b_mult;
-            rows.out[i] = dtn_cm_shift_to_s16(sum, p->shift, p->act_min, p->act_max);
-        }
+        dtn_cm_add_s16(p, &rows);
     }
     return DTN_OK;
 }

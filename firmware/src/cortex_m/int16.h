@@ -2,7 +2,7 @@
  * @file
  * Shared by the operators for int16 activations, whose zero point is 0, with int8 weights.
  *
- * The last two functions are inner loops: each kind of core has its own, as inner_loops.h says.
+ * The last function is an inner loop: each kind of core has its own, as inner_loops.h says.
  */
 #pragma once
 
@@ -48,10 +48,6 @@ static inline int16_t dtn_cm_shift_to_s16(int64_t value, int32_t shift, int32_t 
     result -= is_tie ? result & 1 : 0;
     return (int16_t)(result < lo ? lo : result > hi ? hi : result);
 }
-
-/** depthwise_conv2d_s16.c: adds the products of `count` channels with weights `step` elements apart to the channels'
- * sums. */
-void dtn_cm_add_tap_s16(const int16_t *inputs, const int8_t *weights, size_t step, size_t count, int32_t *sums);
 
 /** dot_product_s16.c: adds the products of `count` inputs with four rows of weights to the rows' sums. */
 void dtn_cm_add_dots_s16(const int16_t *inputs, const int8_t *const rows[DTN_CM_ROWS], size_t count,

@@ -48,9 +48,13 @@ static void run(const dtn_operator_call_t *call)
     float scale;
     memcpy(&scale, &call->params[DTN_QUANTIZE_SCALE], sizeof scale);
     float inverse = 1.0F / scale;
-    if (output->type != DTN_TYPE_S16 && inverse >= FLT_MIN && inverse <= most) {
+    if (inverse >= FLT_MIN && inverse <= most) {
         const dtn_cm_quantization_t usual = {inverse, zero_point, min, max};
-        dtn_cm_quantize(&usual, input, (uint8_t *)output->data, count);
+        if (output->type == DTN_TYPE_S16) {
+            dtn_cm_quantize_s16(&usual, input, (int16_t *)output->data, count);
+        } else {
+            dtn_cm_quantize(&usual, input, (uint8_t *)output->data, count);
+        }
         return;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -15,7 +15,7 @@ static four_t four_from(const int16_t *inputs)
 {
     uint32_t first = dtn_dsp_load(inputs);
     uint32_t second = dtn_dsp_load(inputs + 2);
-    return (four_t){(first & 0xFFFFU) | second << 16, first >> 16 | (second & UINT32_C(0xFFFF0000))};
+    return (four_t){dtn_dsp_pack_lower(first, second), dtn_dsp_pack_upper(first, second)};
 }
 
 static uint32_t add_four(four_t four, const int8_t *weights, uint32_t sum)

@@ -151,6 +151,33 @@ static inline int32_t dtn_dsp_s16(int32_t number)
     return closest;
 }
 
+/** The number from 0 to 2^15 - 1 that is closest to a number. */
+static inline int32_t dtn_dsp_u15(int32_t number)
+{
+    int32_t closest;
+    __asm__("usat %0, #15, %1" : "=r"(closest) : "r"(number));
+    return closest;
+}
+
+/** A sum and the distances of four pairs of unsigned bytes. */
+static inline uint32_t dtn_dsp_add_distances(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("usada8 %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** Adds a product to a number of 64 bits. */
+static inline void dtn_dsp_add_long(int32_t x, int32_t y, uint32_t *low, uint32_t *high)
+{
+    __asm__("smlal %0, %1, %2, %3" : "+r"(*low), "+r"(*high) : "r"(x), "r"(y));
+}
+
+/** The next two words, at a multiple of 4. */
+static inline void dtn_dsp_next_two(const uint32_t **words, uint32_t *first, uint32_t *second)
+{
+    __asm__("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+}
+
 /** A sum and a product, which GCC makes two instructions of where the sum is a constant. */
 static inline int32_t dtn_dsp_plus_product(int32_t x, int32_t y, int32_t sum)
 {

@@ -106,6 +106,35 @@ static inline int32_t dtn_dsp_s16(int32_t number)
     return number < INT16_MIN ? INT16_MIN : number > INT16_MAX ? INT16_MAX : number;
 }
 
+static inline int32_t dtn_dsp_u15(int32_t number)
+{
+    return number < 0 ? 0 : number > INT16_MAX ? INT16_MAX : number;
+}
+
+static inline uint32_t dtn_dsp_add_distances(uint32_t x, uint32_t y, uint32_t sum)
+{
+    for (uint32_t i = 0; i < 32; i += 8) {
+        uint32_t a = x >> i & 0xFFU;
+        uint32_t b = y >> i & 0xFFU;
+        sum += a < b ? b - a : a - b;
+    }
+    return sum;
+}
+
+static inline void dtn_dsp_add_long(int32_t x, int32_t y, uint32_t *low, uint32_t *high)
+{
+    uint64_t sum = ((uint64_t)*high << 32 | *low) + (uint64_t)((int64_t)x * y);
+    *low = (uint32_t)sum;
+    *high = (uint32_t)(sum >> 32);
+}
+
+static inline void dtn_dsp_next_two(const uint32_t **words, uint32_t *first, uint32_t *second)
+{
+    *first = (*words)[0];
+    *second = (*words)[1];
+    *words += 2;
+}
+
 static inline int32_t dtn_dsp_plus_product(int32_t x, int32_t y, int32_t sum)
 {
     return x * y + sum;

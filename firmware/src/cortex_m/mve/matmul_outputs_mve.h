@@ -5,6 +5,7 @@
 #pragma once
 
 #include "matmul_blocks_mve.h"
+#include "predicate_mve.h"
 #include "row_sums_s8_mve.h"
 #include "vectors_mve.h"
 
@@ -128,18 +129,6 @@ typedef struct {
     int8x16_t c;
     int8x16_t d;
 } four_rows_t;
-
-/*
- * The loop over short rows sets the predicate. Clang has no name for it as a clobber, so that other code near the loop
- * must not need one: the loop is then a separate function.
- */
-#if defined(__clang__)
-#define DTN_CM_PREDICATE
-#define DTN_CM_ALONE __attribute__((noinline))
-#else
-#define DTN_CM_PREDICATE "p0",
-#define DTN_CM_ALONE
-#endif
 
 /*
  * Four channels of short rows. Behind a row's end nothing is read, and the weights are 0 there. The weights of the four

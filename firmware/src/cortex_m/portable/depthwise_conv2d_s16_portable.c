@@ -1,8 +1,6 @@
-#include "../int16.h"
+#include "../depthwise_channels_s16.h"
 
-void dtn_cm_add_tap_s16(const int16_t *inputs, const int8_t *weights, size_t step, size_t count, int32_t *sums)
+void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *layer)
 {
-    for (size_t i = 0; i < count; i++) {
-        sums[i] += inputs[i] * weights[i * step];
-    }
+    dtn_cm_depthwise_channels_s16(layer);
 }

@@ -19,7 +19,7 @@ typedef struct {
     uint32_t zero_point;
 } terms_t;
 
-static inline uint8_t quantised(terms_t t, float in)
+static inline uint32_t quantised(terms_t t, float in)
 {
     float quotient = in * t.inverse;
     float sum = quotient + whole;
@@ -28,26 +28,38 @@ static inline uint8_t quantised(terms_t t, float in)
     if (bits - t.least > t.span) {
         bits = (int32_t)bits < (int32_t)t.least || (int32_t)bits >= bits_of_2_to_63 ? t.least : t.least + t.span;
     }
-    return (uint8_t)(bits + t.zero_point);
+    return bits + t.zero_point;
+}
+
+static terms_t terms_of(const dtn_cm_quantization_t *q)
+{
+    return (terms_t){q->inverse, (uint32_t)(bits_of_whole - q->zero_point + q->lo), (uint32_t)(q->hi - q->lo),
+                     (uint32_t)q->zero_point};
 }
 
 void dtn_cm_quantize(const dtn_cm_quantization_t *quantisation, const float *in, uint8_t *out, size_t count)
 {
-    const dtn_cm_quantization_t *q = quantisation;
-    const terms_t t = {q->inverse, (uint32_t)(bits_of_whole - q->zero_point + q->lo), (uint32_t)(q->hi - q->lo),
-                       (uint32_t)q->zero_point};
+    const terms_t t = terms_of(quantisation);
     for (; count >= 4; count -= 4, in += 4, out += 4) {
         float a = in[0];
         float b = in[1];
         float c = in[2];
         float d = in[3];
-        out[0] = quantised(t, a);
-        out[1] = quantised(t, b);
-        out[2] = quantised(t, c);
-        out[3] = quantised(t, d);
+        out[0] = (uint8_t)quantised(t, a);
+        out[1] = (uint8_t)quantised(t, b);
+        out[2] = (uint8_t)quantised(t, c);
+        out[3] = (uint8_t)quantised(t, d);
     }
     for (size_t i = 0; i < count; i++) {
-        out[i] = quantised(t, in[i]);
+        out[i] = (uint8_t)quantised(t, in[i]);
+    }
+}
+
+void dtn_cm_quantize_s16(const dtn_cm_quantization_t *quantisation, const float *in, int16_t *out, size_t count)
+{
+    const terms_t t = terms_of(quantisation);
+    for (size_t i = 0; i < count; i++) {
+        out[i] = (int16_t)(uint16_t)quantised(t, in[i]);
     }
 }
 
