@@ -65,6 +65,7 @@ OTHERS: list[tuple[Callable[[Tensor], Tensor], str]] = [
     (lambda x: x.index_fill(0, torch.tensor([0, 3]), 5) * x, "index_fill"),
     (lambda x: x.as_strided((3, 2), (2, 1), 1) * 2, "as_strided"),
     (lambda x: torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -20, 30) * 2, "fake_quantize"),
+    (lambda x: x.repeat_interleave(3, dim=-1) + x.repeat_interleave(3)[:6], "repeat_interleave"),
     (lambda x: torch.cumprod(x, 0), "cumprod"),
     (lambda x: x.unfold(0, 2, 1) * 2, "unfold"),
     (lambda x: x.diagonal(-1) + x.diagonal(offset=-2), "diagonal"),

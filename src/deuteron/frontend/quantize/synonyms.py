@@ -113,6 +113,19 @@ def _taken(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.reshape.default, chosen, [*node.meta["val"].shape])
 
 
+def _interleaved(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Each element repeated a fixed number of times, as a dimension that is repeated."""
+    x, count, dim = cast("tuple[fx.Node, int, int | None]", (*node.args, None)[:3])
+    dim = cast("int | None", node.kwargs.get("dim", dim))
+    if dim is None:
+        x, dim = call(node, aten.reshape.default, x, [-1]), 0
+    shape = [*x.meta["val"].shape]
+    dim %= len(shape)
+    apart = call(node, aten.unsqueeze.default, x, dim + 1)
+    repeated = call(node, aten.expand.default, apart, [*shape[: dim + 1], count, *shape[dim + 1 :]])
+    return call(node, aten.reshape.default, repeated, [*node.meta["val"].shape])
+
+
 def _taken_along(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The elements at places along a dimension, of known places a selection from a list."""
     x, index, dim = cast("tuple[fx.Node, fx.Node, int | None]", (*node.args, None)[:3])
@@ -359,6 +372,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     **dict.fromkeys((aten.take.default, aten.diagonal.default, aten.as_strided.default), _taken),
     aten.take_along_dim.default: _taken_along,
     aten.index_fill.int_Scalar: _filled,
+    aten.repeat_interleave.self_int: _interleaved,
     aten.unfold.default: _windows,
     aten.fake_quantize_per_tensor_affine.default: _fake_quantized,
     **dict.fromkeys((aten.tensor_split.indices, aten.tensor_split.sections), _split),
