@@ -60,6 +60,7 @@ from deuteron.frontend.quantize import (
     signals,
     synonyms,
     training,
+    volumes,
 )
 
 
@@ -301,6 +302,8 @@ class Flow:
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
+        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+            volumes.write(model)
         indexing.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             scatters.write(model)
