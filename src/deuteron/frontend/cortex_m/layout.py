@@ -43,8 +43,8 @@ _ANY_ORDER = frozenset({aten.permute.default, aten.transpose.int})
 """Operators with kernels for any memory format and contiguous results."""
 
 _IN_ORDER = _ANY_ORDER | {aten.upsample_bilinear2d.vec}
-"""Operators with contiguous results: PyTorch may enlarge an image of one pixel, which has both formats, to channels-last
-memory."""
+"""Operators with contiguous results: PyTorch may enlarge an image of one pixel, which has both formats, to
+channels-last memory."""
 
 
 def is_channels_last(value: object) -> bool:

@@ -133,7 +133,7 @@ def _average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]
 
 def _adaptive_average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node:
     x = cast(fx.Node, node.args[0])
-    _, _, depth, *sizes = cast("tuple[int, ...]", _shape(node))
+    depth, *sizes = cast("tuple[int, ...]", _shape(node))[2:]
     images = call(node, aten.adaptive_avg_pool2d.default, frames[x], sizes)
     planes = _planes(node, images, cast("tuple[int, ...]", _shape(x)))
     return _images(node, call(node, aten.adaptive_avg_pool2d.default, planes, [depth, planes.meta["val"].shape[-1]]))
@@ -141,8 +141,7 @@ def _adaptive_average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node,
 
 def _planes(node: fx.Node, images: fx.Node, shape: Sequence[int]) -> fx.Node:
     """Rearrange frames as one image per sample, of which they are the rows."""
-    samples, _, depth, *_ = shape
-    return call(node, aten.reshape.default, images, [samples, 1, depth, math.prod(images.meta["val"].shape[1:])])
+    return call(node, aten.reshape.default, images, [shape[0], 1, shape[2], math.prod(images.meta["val"].shape[1:])])
 
 
 def _images(node: fx.Node, planes: fx.Node) -> fx.Node:
