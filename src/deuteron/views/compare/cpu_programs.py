@@ -88,6 +88,11 @@ class CpuOperators:
         """Return the results of operators that were compared at least once."""
         return tuple(result for result in self._results.values() if result.elements)
 
+    @property
+    def are_exact(self) -> bool:
+        """Return true if all operators were compared, and none differs by more than its rounding allows."""
+        return len(self.results) == self.computing and not any(result.beyond for result in self.results)
+
     def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> None:
         """Compare one run; `values` are the operators' results, by instruction."""
         actual = {name: _logical(op, values) for name, op in self._ops.items()}

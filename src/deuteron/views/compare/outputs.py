@@ -30,7 +30,7 @@ MAX_TIED_STEPS = 16
 """Maximum steps that rounding ties may explain, if the bound is not that large anyway.
 
 Ties explain that many steps where the model amplifies its own rounding, as a softmax does. The output is then equally
-far from the float model, and no comparison can show that a build is right.
+far from the float model, and no comparison of outputs can show that a build is right; one of all operators can.
 """
 
 MAX_TIED_WIDE_STEPS = MAX_TIED_STEPS << 8
