@@ -74,8 +74,13 @@ def uncompiled(module: nn.Module) -> nn.Module:
     module = _original(module)
     for part in module.modules():
         vars(part).pop("_compiled_call_impl", None)  # what `nn.Module.compile` sets
-        for name, child in part.named_children():
-            part.register_module(name, _original(child))
+        children = part._modules  # noqa: SLF001 - the public functions leave out a part that another name has too
+        for name, child in list(children.items()):
+            if child is not None:
+                is_hidden = getattr(part, name) is not child  # as a list named `parameters` is by the method
+                children[f"{name}_hidden" if is_hidden else name] = _original(
+                    children.pop(name) if is_hidden else child
+                )
     return module
 
 
