@@ -60,6 +60,7 @@ from deuteron.frontend.quantize import (
     signals,
     synonyms,
     training,
+    unpools,
     volumes,
 )
 
@@ -303,6 +304,7 @@ class Flow:
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
+            unpools.write(model)
             volumes.write(model)
         indexing.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:

@@ -120,12 +120,13 @@ def _under(
 def _average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node | None:
     x, window, *given = cast("tuple[fx.Node, Any]", node.args)
     stride, padding, ceils, includes, divisor = (*given, *((), 0, False, True, None)[len(given) :])
-    window = numbers(window, 3)
-    if divisor is not None or (window[1:] == [1, 1] and numbers(stride or window, 3)[1:] == [1, 1]):
+    window, stride, padding = numbers(window, 3), numbers(stride or window, 3), numbers(padding, 3)
+    if divisor is not None or (window[1:] == [1, 1] and stride == [1, 1, 1]):
         return None  # the second is an average of adjacent channels
-    stride, padding = numbers(stride or window, 3), numbers(padding, 3)
     ends = (ceils, includes)
-    images = call(node, aten.avg_pool2d.default, frames[x], window[1:], stride[1:], padding[1:], *ends)
+    images = frames[x]
+    if window[1:] != [1, 1] or stride[1:] != [1, 1]:
+        images = call(node, aten.avg_pool2d.default, images, window[1:], stride[1:], padding[1:], *ends)
     planes = _planes(node, images, cast("tuple[int, ...]", _shape(x)))
     depth = call(node, aten.avg_pool2d.default, planes, [window[0], 1], [stride[0], 1], [padding[0], 0], *ends)
     return _images(node, depth)
