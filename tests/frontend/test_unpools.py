@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import Tensor, fx, nn
-from torch.nn import functional
 
 from deuteron import api
 from deuteron.frontend.quantize import unpools
@@ -12,21 +11,22 @@ from deuteron.frontend.quantize import unpools
 class Unpooled(nn.Module):
     """A function of the maxima, at their places."""
 
-    def __init__(self, window: int | tuple[int, int], rank: int = 2) -> None:
+    def __init__(self, pool: nn.Module, unpool: nn.Module) -> None:
         super().__init__()
-        self.window, self.rank = window, rank
+        self.pool, self.unpool = pool, unpool
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.rank == 1:
-            values, indices = functional.max_pool1d(x, self.window, return_indices=True)
-            return functional.max_unpool1d(values * 2 - 1, indices, self.window, output_size=x.shape[2:])
-        values, indices = functional.max_pool2d(x, self.window, return_indices=True)
-        return functional.max_unpool2d(values * 2 - 1, indices, self.window, output_size=x.shape[2:])
+        values, indices = self.pool(x)
+        return self.unpool(values * 2 - 1, indices, output_size=x.shape[2:])
+
+
+IMAGES = [Unpooled(nn.MaxPool2d(one, return_indices=True), nn.MaxUnpool2d(one)) for one in (2, (3, 2))]
+SIGNAL = Unpooled(nn.MaxPool1d(2, return_indices=True), nn.MaxUnpool1d(2))
 
 
 @pytest.mark.parametrize(
     ("module", "shape"),
-    [(Unpooled(2), (2, 3, 4, 6)), (Unpooled((3, 2)), (1, 2, 7, 5)), (Unpooled(2, 1), (1, 3, 9))],
+    [(IMAGES[0], (2, 3, 4, 6)), (IMAGES[1], (1, 2, 7, 5)), (SIGNAL, (1, 3, 9))],
 )
 def test_the_values_stay(module: Unpooled, shape: tuple[int, ...]) -> None:
     x = torch.randint(-2, 3, shape).float()  # with equal values
@@ -45,10 +45,11 @@ class Segmentation(nn.Module):
         torch.manual_seed(0)
         self.encoder, self.decoder = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 2, 3, padding=1)
         self.middle = nn.Conv2d(8, 8, 3, padding=1)
+        self.pool, self.unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
 
     def forward(self, x: Tensor) -> Tensor:
-        values, indices = functional.max_pool2d(self.encoder(x).relu(), 2, return_indices=True)
-        return self.decoder(functional.max_unpool2d(self.middle(values), indices, 2))
+        values, indices = self.pool(self.encoder(x).relu())
+        return self.decoder(self.unpool(self.middle(values), indices))
 
 
 def test_a_network_with_an_unpool_is_built() -> None:
