@@ -40,6 +40,7 @@ from deuteron.frontend.quantize import (
     casts,
     complex_numbers,
     composites,
+    computed_weights,
     decompositions,
     doubles,
     empties,
@@ -316,6 +317,8 @@ class Flow:
         else:
             composites.write_missing(model)
         decompositions.fold(model, weights=self.train is None)
+        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
+            computed_weights.write(model)
         masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)
         norms.write(model)
