@@ -39,7 +39,7 @@ def _image(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", node.args)
     if not _is_computed(node, 4):
         return None
-    bias, stride, padding, dilation, groups = (*given, *(None, 1, 0, 1, 1)[len(given) :])
+    bias, stride, padding, dilation, groups = cast("tuple[Any, ...]", (*given, *(None, 1, 0, 1, 1)[len(given) :]))
     stride, padding, dilation = (numbers(one, 2) for one in (stride, padding, dilation))
     samples, channels = x.meta["val"].shape[:2]
     outputs, _, *window = weight.meta["val"].shape
