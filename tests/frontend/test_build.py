@@ -252,9 +252,9 @@ def test_weights_that_are_an_input_are_refused_where_nothing_computes_in_float(t
     inputs = torch.randn(1, 2, 12, 12), torch.randn(2, 4, 3, 3)
     code, first = inspect.getsourcelines(SpreadByItsOwn.forward)
     assert failure(UnsupportedError, SpreadByItsOwn(), inputs, target=target, calibration=[inputs]) == (
-        f"{__file__}:{first + 1}: `aten::conv_transpose2d` has weights that depend on the model's inputs, at "
-        f"`{code[1].strip()}`\n\nhint: make them a parameter or a buffer of the module, or build for a target with float "
-        "operators and a Neutron, such as `imxrt700`"
+        f"{__file__}:{first + 1}: `aten::conv_transpose2d.input` has weights that depend on the model's inputs, at "
+        f"`{code[1].strip()}`\n\nhint: make them a parameter or a buffer of the module, or build for a target with "
+        "float operators and a Neutron, such as `imxrt700`"
     )
 
 
