@@ -130,6 +130,9 @@ class _PinnedInterpreter(fx.Interpreter):
         if ours is None or not isinstance(wanted, Tensor):
             return wanted
         actual = torch.from_numpy(ours.copy())  # pyright: ignore[reportUnknownMemberType]
+        if actual.shape != wanted.shape and actual.numel() == wanted.numel():
+            moved = actual.reshape(wanted.shape)  # a copy before a view
+            actual = moved if torch.equal(moved, wanted) else actual
         if (actual.dtype, actual.shape) != (wanted.dtype, wanted.shape):
             return wanted
         result, steps = self._results[n.name], (actual.long() - wanted.long()).abs()
