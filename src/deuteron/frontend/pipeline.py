@@ -63,6 +63,7 @@ from deuteron.frontend.quantize import (
     training,
     unpools,
     volumes,
+    written_norms,
 )
 
 
@@ -313,6 +314,7 @@ class Flow:
         resampling.write(model)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
+            written_norms.write(model)
             composites.write(model)
         else:
             composites.write_missing(model)
