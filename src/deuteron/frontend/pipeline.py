@@ -305,7 +305,7 @@ class Flow:
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
-        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
             unpools.write(model)
             volumes.write(model)
         indexing.write(model)
