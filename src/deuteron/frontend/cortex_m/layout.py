@@ -225,7 +225,7 @@ def _wants(node: fx.Node, images: list[fx.Node]) -> bool:
 def _has_both_orders(image: fx.Node) -> bool:
     """True for an image of one channel or of one pixel.
 
-    ExecuTorch gives it a dim order of its own, which kernels for contiguous images do not accept.
+    ExecuTorch gives it another dim order, which kernels for contiguous images do not accept.
     """
     return is_channels_last(image.meta["val"]) and _is_in_order(image)
 

@@ -1,6 +1,6 @@
 """Writes max-unpools as choices by masks, which say where the maximum of each window of the pool is.
 
-Windows must not overlap. Of equal values in a window the first is the maximum, as in PyTorch.
+Windows must not overlap. The first of equal values in a window is the maximum, as in PyTorch.
 """
 
 import itertools

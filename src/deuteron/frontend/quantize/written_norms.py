@@ -56,7 +56,7 @@ def _product(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _norm(node: fx.Node, x: fx.Node, radicand: object) -> fx.Node | None:
-    """Return the norm of a tensor that is divided by the root of its own spread."""
+    """Return the norm that a quotient of a tensor and the root of its spread is."""
     if not _is(radicand, aten.add.Tensor) or cast(fx.Node, radicand).kwargs:
         return None
     squares, least = cast(fx.Node, radicand).args
