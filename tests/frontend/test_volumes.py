@@ -15,6 +15,7 @@ LAYERS = {
     "pointwise": nn.Sequential(nn.Conv3d(4, 3, 1), nn.BatchNorm3d(3), nn.ReLU6(), nn.Conv3d(3, 2, 1, (2, 1, 1))),
     "average": nn.AvgPool3d((2, 3, 3), 2, 1, ceil_mode=True, count_include_pad=False),
     "average of frames": nn.AvgPool3d((6, 1, 1)),
+    "average of one": nn.AvgPool3d(1),
     "adaptive": nn.AdaptiveAvgPool3d((3, 1, 4)),
 }
 
