@@ -121,7 +121,7 @@ def _average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]
     x, window, *given = cast("tuple[fx.Node, Any]", node.args)
     stride, padding, ceils, includes, divisor = (*given, *((), 0, False, True, None)[len(given) :])
     window, stride, padding = numbers(window, 3), numbers(stride or window, 3), numbers(padding, 3)
-    if divisor is not None or (window[1:] == [1, 1] and given[:1] == [[1, 1, 1]]):
+    if divisor is not None or (window[0] > 1 and window[1:] == [1, 1] and given[:1] == [[1, 1, 1]]):
         return None  # the second is an average of adjacent channels
     ends = (ceils, includes)
     images = frames[x]
