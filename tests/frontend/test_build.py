@@ -238,16 +238,23 @@ def test_much_work_in_float_on_the_cpu_is_a_warning(tmp_path: Path) -> None:
     ]
 
 
+class SpreadByItsOwn(nn.Module):
+    """A transposed convolution whose weights are an input."""
+
+    def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+        return functional.conv_transpose2d(x, weight)
+
+
 @pytest.mark.parametrize(
     "target", full.only(["cortex-m33", "imxrt700cm", "ethos-u55-128"], "cortex-m33", "ethos-u55-128")
 )
 def test_weights_that_are_an_input_are_refused_where_nothing_computes_in_float(target: str) -> None:
-    inputs = torch.randn(1, 2, 12, 12), torch.randn(4, 4, 3, 3)
-    code, first = inspect.getsourcelines(ByItsOwn.forward)
-    assert failure(UnsupportedError, ByItsOwn(), inputs, target=target, calibration=[inputs]) == (
-        f"{__file__}:{first + 1}: `aten::conv2d` has weights that depend on the model's inputs, at `{code[1].strip()}`"
-        "\n\nhint: make them a parameter or a buffer of the module, or build for a target with float operators and "
-        "a Neutron, such as `imxrt700`"
+    inputs = torch.randn(1, 2, 12, 12), torch.randn(2, 4, 3, 3)
+    code, first = inspect.getsourcelines(SpreadByItsOwn.forward)
+    assert failure(UnsupportedError, SpreadByItsOwn(), inputs, target=target, calibration=[inputs]) == (
+        f"{__file__}:{first + 1}: `aten::conv_transpose2d.input` has weights that depend on the model's inputs, at "
+        f"`{code[1].strip()}`\n\nhint: make them a parameter or a buffer of the module, or build for a target with "
+        "float operators and a Neutron, such as `imxrt700`"
     )
 
 

@@ -32,6 +32,8 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.einsum("ij,kj->ik", x, y),
     torch.logaddexp,
     torch.hypot,
+    torch.atan2,
+    lambda x, y: torch.atan2(x.relu(), y.relu()),
     torch.cdist,
     lambda x, y: torch.kron(x, y[:1, :2]),
     lambda x, y: x.roll(1, 1) + y.roll((1, 2), (0, 1)),
@@ -113,6 +115,7 @@ class Composed(nn.Module):
             self.bilinear(y, x),
             torch.einsum("ij,kj->ik", y, x),
             self.shuffle(self.conv(image)),
+            torch.atan2(y.abs(), x),
             y.clamp(min=1e-9).sqrt(),
             y.clamp(min=0.0).exp(),
         )

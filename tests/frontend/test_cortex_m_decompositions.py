@@ -10,6 +10,7 @@ from tests.frontend.rewriting import Call, left, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from deuteron import api
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import decompositions
 from deuteron.frontend.cortex_m.custom_ops import decompositions as added
@@ -426,3 +427,16 @@ def test_a_dilated_pool_is_built_as_slices() -> None:
     found = combine(Call(lambda x, conv: _pooled(conv(x)), nn.Conv2d(4, 3, 1)), IMAGE, target="cortex-m33")
     assert found.steps <= 1
     assert found.operators["cortex_m::maximum"] == 2
+
+
+class TransposedConstant(nn.Module):
+    """Arithmetic with a constant whose memory has another order than its shape."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (torch.linspace(0, 1, 12).exp().reshape(3, 4).t() * x).sum(0)
+
+
+def test_a_transposed_constant_changes_no_order_of_memory() -> None:
+    samples = [(torch.randn(4, 3),) for _ in range(4)]
+    built = api.build(TransposedConstant(), samples[0], target="cortex-m55", calibration=samples)
+    assert built.manifest.quality.outputs[0].sqnr > 25

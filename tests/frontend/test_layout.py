@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from deuteron import api
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 
 
@@ -43,3 +44,30 @@ def test_rows_are_repeated_where_pytorch_repeats_them_alike(module: nn.Module, r
     model = laid_out(module, x)
     assert torch.equal(model(x), module(x))
     assert any("cat" in str(node.target) for node in model.graph.nodes) == repeats
+
+
+class PooledToOnePixel(nn.Module):
+    """Averages of an image, which have both orders of memory, enlarged to its size again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mean = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(4, 4, 1), nn.ReLU())
+        self.conv = nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        y, sizes = self.mean(x), x.shape[2:]
+        return [
+            self.conv(functional.interpolate(y, size=sizes, mode="bilinear")),
+            functional.interpolate(y, size=sizes, mode="bilinear", align_corners=True) + x,
+            functional.interpolate(y, size=sizes).sigmoid() * x,
+            functional.pad(y, [0, 1, 1, 0], mode="replicate") * x,
+            y.repeat(1, 1, 2, 2) + x,
+            torch.cat([torch.cat([y, y], 2)] * 2, 3) + x,
+        ]
+
+
+def test_images_of_one_pixel_are_enlarged() -> None:
+    samples = [(torch.randn(1, 4, 2, 2),) for _ in range(4)]
+    built = api.build(PooledToOnePixel(), samples[0], target="cortex-m55", calibration=samples)
+    assert min(output.sqnr for output in built.manifest.quality.outputs) > 25

@@ -57,6 +57,9 @@ CASES: list[tuple[nn.Module | Any, torch.dtype | None]] = [
     (Attention(lambda s: torch.where(EARLIER, s, torch.tensor(LOWEST)).softmax(-1)), None),
     (Attention(lambda s: torch.where(~EARLIER, -1e9, s).softmax(-1)), None),
     (Attention(lambda s: (s + INFINITE).softmax(-1)), None),
+    (Attention(lambda s: (s.masked_fill(~EARLIER, -torch.inf) * 0.5).softmax(-1)), None),
+    (Attention(lambda s: ((s + INFINITE) / 2).softmax(-1)), None),
+    (Attention(lambda s, k: (torch.where((k == 0)[:, None], torch.tensor(-1e9), s) / 2).softmax(-1)), torch.int64),
     (Fused(lambda: {"is_causal": True}), None),
     (Fused(lambda: {"attn_mask": EARLIER}), None),
     (Attention(lambda s, k: s.masked_fill((k == 0)[:, None], -1e9).softmax(-1)), torch.int64),
@@ -69,7 +72,9 @@ CASES: list[tuple[nn.Module | Any, torch.dtype | None]] = [
 
 
 BUILDS = list(product(range(len(CASES)), ("cortex-m55", "ethos-u55-128")))
-KINDS = [(case, "cortex-m55") for case in (0, 1, 3, 4, 6, 8, 10, 11)] + [(case, "ethos-u55-128") for case in (2, 5, 9)]
+KINDS = [(case, "cortex-m55") for case in (0, 1, 3, 4, 5, 6, 7, 9, 11, 13, 14)] + [
+    (case, "ethos-u55-128") for case in (2, 4, 6, 8, 12)
+]
 
 
 @pytest.mark.parametrize(("case", "target"), full.only(BUILDS, *KINDS[::3]))

@@ -61,6 +61,9 @@ from deuteron.frontend.quantize import (
     signals,
     synonyms,
     training,
+    unpools,
+    volumes,
+    written_norms,
 )
 
 
@@ -305,12 +308,16 @@ class Flow:
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
+        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
+            unpools.write(model)
+            volumes.write(model)
         indexing.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             scatters.write(model)
         resampling.write(model)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
+            written_norms.write(model)
             composites.write(model)
         else:
             composites.write_missing(model)

@@ -13,10 +13,6 @@ _ORDERS = (
     f"sort rows whose number times their squared length is at most {orders.MOST:,}, or return the values as an output "
     "of the model, and sort them in the application"
 )
-_ANGLE = (
-    "compute `torch.atan(low / (high + e))` of the smaller and the larger magnitude, with `e` about 1/100 of the "
-    "largest value, and select the octant by `torch.where`"
-)
 _GRID = (
     "for a fixed grid multiply `x.flatten(2)` by a constant matrix, which is `grid_sample` of "
     "`torch.eye(h * w).view(1, h * w, h, w)`, flattened; sample at computed places in the application"
@@ -50,7 +46,6 @@ REWRITES: Mapping[str, Rewrite] = {
     "topk": Rewrite("x.topk(2).values", _ORDERS),
     "kthvalue": Rewrite("x.kthvalue(2).values", _ORDERS, is_portable=False),
     "median": Rewrite("x.median(-1).values", _ORDERS, is_portable=False),
-    "atan2": Rewrite("torch.atan2(x, x)", _ANGLE),
     "grid_sampler_2d": Rewrite(
         "torch.nn.functional.grid_sample(x[None, None], x[None, :, :2, None].repeat(1, 1, 1, 2))", _GRID
     ),

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from tests import full
@@ -463,6 +464,22 @@ def test_a_generator_gives_each_value_once():
         "the attribute `kept` of the model is a generator: it yields each value once\n\n"
         "hint: make a list or a tensor of its values when the model is made"
     )
+
+
+def test_an_attribute_in_place_of_a_method_is_refused():
+    with pytest.raises(InputError) as caught:
+        observe(Net(lambda m, x: x, modules=[1]), SAMPLES)
+    assert str(caught.value) == (
+        "the attribute `modules` of `Net` hides the method `nn.Module.modules`\n\nhint: give the attribute another name"
+    )
+
+
+def test_layers_that_a_method_hides_are_kept_by_another_name():
+    layer = nn.Linear(4, 4)
+    module = Net(lambda m, x: m.layer(x) * torch.tensor(m.factors), parameters=nn.ParameterList(layer.parameters()))
+    module.layer, module.factors = layer, np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    _, graph = captured(module, SAMPLES)
+    torch.testing.assert_close(graph(*SAMPLES[0]), module(*SAMPLES[0]))
 
 
 def test_a_compiled_module_is_copied_without_its_compiler():

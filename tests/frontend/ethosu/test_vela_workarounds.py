@@ -191,6 +191,31 @@ def before_pads() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return BeforePads().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
 
 
+class Sliced(nn.Module):
+    """Layers of several samples, groups and a transposed convolution, behind slices of channels and rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.groups = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(6, 8, 3, padding=1, groups=2)
+        self.larger = nn.ConvTranspose2d(4, 4, 2, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        pooled = functional.max_pool2d(x[:, :, 1:, 1:], 2) + 0.5
+        return self.conv(x[:, 3:]).relu(), self.groups(x).relu(), self.larger(x[:, 2:]).relu(), pooled
+
+
+def sliced() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Sliced` with two samples."""
+    torch.manual_seed(0)
+    return Sliced().eval(), (torch.randn(2, 6, 5, 5),), api.BuildOptions()
+
+
+def sliced_once() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Sliced` with one sample."""
+    torch.manual_seed(0)
+    return Sliced().eval(), (torch.randn(1, 6, 5, 5),), api.BuildOptions()
+
+
 def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Joined` with its input."""
     torch.manual_seed(0)
@@ -242,12 +267,16 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
-BUILDS = [(make, target) for make in (pieces, attention, averaged, without_axes) for target in TARGETS]
+BUILDS = [
+    (make, target) for make in (pieces, attention, averaged, without_axes, sliced, sliced_once) for target in TARGETS
+]
 
 
 @pytest.mark.parametrize(
     ("make", "target"),
-    full.only(BUILDS, BUILDS[0], (attention, "ethos-u85-256")),
+    full.only(
+        BUILDS, BUILDS[0], (attention, "ethos-u85-256"), (sliced, "ethos-u55-128"), (sliced_once, "ethos-u55-128")
+    ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:
     """Also of five axes and of none, and where the wheel has floats for what tables give when it writes pools."""

@@ -14,7 +14,7 @@ from deuteron import api
 from deuteron.builds import manifest as manifests
 from deuteron.runtime.inputs import seeded_inputs
 from deuteron.runtime.operator_results import operator_results
-from deuteron.views.compare import pytorch
+from deuteron.views.compare import outputs, pytorch
 
 pytestmark = pytest.mark.slow
 Array = npt.NDArray[np.generic]
@@ -103,3 +103,15 @@ def test_an_operator_that_is_off_is_named(
     monkeypatch.setattr(pytorch, "operator_results", wrong)
     named = _compared(directory).failures()[0]  # what reads it has read another value here than is compared
     assert re.fullmatch(failure, named)
+
+
+def test_ties_explain_more_steps_if_all_operators_are_exact(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    steep = nn.Conv2d(3, 16, 3, padding=1)
+    steep.weight.data *= 40
+    batches = [torch.randn(1, 3, 48, 48) for _ in range(3)]
+    net = nn.Sequential(nn.Conv2d(3, 3, 1), steep, nn.Sigmoid())
+    api.build(net, (batches[0],), calibration=batches, output=tmp_path / "out", target="cortex-m55")
+    compared = pytorch.compare(tmp_path / "out", [(batch.numpy(),) for batch in batches])
+    assert compared.passed
+    assert compared.outputs[0].largest > outputs.MAX_TIED_STEPS

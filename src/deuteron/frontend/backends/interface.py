@@ -23,7 +23,8 @@ class NpuBackend(ABC):
         backend: the name of that backend in errors.
         has_npu: whether there is an NPU.
         decomposes_layers: whether attention, recurrent layers and signals are decomposed as for a Cortex-M.
-        takes_computed_weights: whether convolutions may have weights that the model computes.
+        takes_computed_weights: whether convolutions may have weights that the model computes, and layers over three
+            dimensions stay, in float on the CPU.
     """
 
     backend: str

@@ -42,6 +42,10 @@ images in channels-last memory as if they were contiguous."""
 _ANY_ORDER = frozenset({aten.permute.default, aten.transpose.int})
 """Operators with kernels for any memory format and contiguous results."""
 
+_IN_ORDER = _ANY_ORDER | {aten.upsample_bilinear2d.vec}
+"""Operators with contiguous results: PyTorch may enlarge an image of one pixel, which has both formats, to
+channels-last memory."""
+
 
 def is_channels_last(value: object) -> bool:
     """True for a tensor of rank 4 in channels-last memory, including tensors that are also contiguous."""
@@ -99,10 +103,10 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
             wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
         for arg, last in wanted.items():
             node.replace_input_with(arg, orders.copy(arg, last, node))
-        if node.name in on_cpu and _joins_one_channel(node):
+        if node.name in on_cpu and _is_image(node) and not _has_both_orders(node):
             with mode:
-                for arg in images:
-                    if arg.meta["val"].shape[1] == 1:
+                for arg, last in wanted.items():
+                    if not last and _is_image(arg) and _has_both_orders(arg):
                         node.replace_input_with(arg, _in_order_of_shape(arg, node))
         with mode:
             _compute(node)
@@ -185,7 +189,7 @@ def _repeat(upsample: fx.Node) -> None:
 def _compute(node: fx.Node) -> None:
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     value = cast(Any, node.target)(*args, **kwargs)
-    node.meta["val"] = value.contiguous() if node.target in _ANY_ORDER else value
+    node.meta["val"] = value.contiguous() if node.target in _IN_ORDER else value
 
 
 def _is_image(node: fx.Node) -> bool:
@@ -218,20 +222,19 @@ def _wants(node: fx.Node, images: list[fx.Node]) -> bool:
     return flows and any(is_channels_last(arg.meta["val"]) for arg in images)
 
 
-def _joins_one_channel(node: fx.Node) -> bool:
-    """True for a concatenation of images with one channel and images with more.
+def _has_both_orders(image: fx.Node) -> bool:
+    """True for an image of one channel or of one pixel.
 
-    ExecuTorch gives an image of one channel its own dim order, which a concatenation does not accept as channels-last.
+    ExecuTorch gives it another dim order, which kernels for contiguous images do not accept.
     """
-    channels = {arg.meta["val"].shape[1] for arg in node.all_input_nodes if _is_image(arg)}
-    return node.target is aten.cat.default and 1 in channels and len(channels) > 1
+    return is_channels_last(image.meta["val"]) and _is_in_order(image)
 
 
 def _in_order_of_shape(image: fx.Node, before: fx.Node) -> fx.Node:
-    """Mark an image of one channel as contiguous by a pair of reshapes; its elements do not move."""
-    n, _, *sizes = shape = [*image.meta["val"].shape]
-    planes = call(before, aten.reshape.default, image, [n, *sizes])
-    return call(before, aten.reshape.default, planes, shape)
+    """Mark an image with both memory formats as contiguous by a pair of reshapes; its elements do not move."""
+    n, *others = shape = [*image.meta["val"].shape]
+    rows = call(before, aten.reshape.default, image, [n, math.prod(others)])
+    return call(before, aten.reshape.default, rows, shape)
 
 
 def is_broadcast(node: fx.Node) -> bool:

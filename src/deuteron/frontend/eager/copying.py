@@ -74,8 +74,14 @@ def uncompiled(module: nn.Module) -> nn.Module:
     module = _original(module)
     for part in module.modules():
         vars(part).pop("_compiled_call_impl", None)  # what `nn.Module.compile` sets
-        for name, child in part.named_children():
-            part.register_module(name, _original(child))
+        children: dict[str, nn.Module | None] = vars(part)["_modules"]  # with the parts that have two names
+        for name, child in list(children.items()):
+            if child is None:
+                continue
+            is_hidden = getattr(part, name) is not child  # as a list named `parameters` is by the method
+            if is_hidden:
+                del children[name]
+            children[f"{name}_hidden" if is_hidden else name] = _original(child)
     return module
 
 

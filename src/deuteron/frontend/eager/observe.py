@@ -75,8 +75,16 @@ def copied(module: nn.Module) -> nn.Module:
     """Return a deep copy of a module in evaluation mode, which shares what cannot be copied, such as locks.
 
     Raises:
-        InputError: the module has uninitialised parameters, a generator as an attribute, or cannot be copied.
+        InputError: the module has uninitialised parameters, a generator as an attribute, an attribute in place of a
+            method of `nn.Module`, or cannot be copied.
     """
+    for part in nn.Module.modules(module):
+        for name, value in vars(part).items():
+            if callable(getattr(nn.Module, name, None)) and not callable(value):
+                raise InputError(
+                    f"the attribute `{name}` of `{type(part).__name__}` hides the method `nn.Module.{name}`",
+                    hint="give the attribute another name",
+                )
     lazy = next((name for name, value in module.named_parameters() if is_lazy(value)), None)
     if lazy is not None:
         raise InputError(f"the parameter `{lazy}` has no shape yet", hint="run the model once on its example inputs")

@@ -152,6 +152,16 @@ def _hypotenuse(x: Any, y: Any) -> Any:
     return (x * x + y * y).sqrt()
 
 
+def _angle(y: Any, x: Any) -> Any:
+    """Compute the angle of the octant, whose quotient is at most 1, and unfold it."""
+    up, across = y.abs(), x.abs()
+    quotient = torch.minimum(up, across) / torch.maximum(up, across).clamp_min(torch.finfo(torch.float32).tiny)
+    angle = quotient.atan()
+    angle = torch.where(up > across, math.pi / 2 - angle, angle)
+    angle = torch.where(x < 0, math.pi - angle, angle)
+    return torch.where(y < 0, -angle, angle)
+
+
 def _added_product(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     return x * beta + a.matmul(b) * alpha
 
@@ -167,6 +177,7 @@ def _between(x: Any, end: Any, weight: float) -> Any:
 _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.addbmm.default: _added_products,
     aten.addmm.default: _added_product,
+    aten.atan2.default: _angle,
     aten.bilinear.default: _bilinear,
     aten.cdist.default: _distances,
     aten.cross.default: _cross,

@@ -130,14 +130,14 @@ def constant(
     like: Tensor | None = None,
     gradient: Callable[[Tensor], Tensor] | None = None,
 ) -> fx.Node:
-    """Insert a constant of the model: floats are float32, and trainable if the weight `like` that they come from is.
+    """Insert a contiguous constant: floats are float32, and trainable if the weight `like` that they come from is.
 
     An existing constant of the same name and values is reused; with other values, the new name gets a number.
     `gradient` maps gradients, so that elements that come from one number of the weight stay equal, or zero. Integers
     are parameters too, because PyTorch would treat the sizes of other tensors as dynamic when it traces the model
     again.
     """
-    kept = value.detach().float() if value.is_floating_point() else value
+    kept = (value.detach().float() if value.is_floating_point() else value).contiguous()
     wanted = nn.Parameter(kept, requires_grad=like is not None and like.requires_grad)
     first = f"deuteron_{name.replace('.', '_')}"
     names = itertools.chain([first], (f"{first}_{number}" for number in itertools.count(1)))

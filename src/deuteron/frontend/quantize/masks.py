@@ -78,6 +78,7 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
         UnsupportedError: on such a target, for a mask of more than two values times a number that stands for infinity.
     """
     apply(model, {aten.scaled_dot_product_attention.default: masked_attention})
+    apply(model, {aten.softmax.int: _scaled_before})
     masks = [mask for node in list(model.graph.nodes) for mask in _masks(model, node)]
     masks = [mask for mask in masks if not (has_operator and mask.is_constant)]
     if not masks:
@@ -120,6 +121,31 @@ class _Ranges(fx.Interpreter):
         return value
 
 
+def _scaled_before(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
+    """A softmax of masked scores times a positive number masks the scores after they are multiplied."""
+    product = cast(fx.Node, softmax.args[0])
+    if product.target not in (aten.mul.Tensor, aten.div.Tensor):
+        return None
+    masked, factor = product.args
+    number = _number(model, factor) if isinstance(factor, fx.Node) else torch.tensor(factor)
+    if not isinstance(masked, fx.Node) or number is None or not 0 < float(number) < math.inf:
+        return None
+    if masked.target is aten.add.Tensor and _is_mask_added(model, masked):
+        places = (0, 1)
+    elif _fill(model, masked) is not None:
+        places = (1, 2) if masked.target is aten.where.self else _FILLS[masked.target]
+    else:
+        return None
+
+    def scaled(value: object) -> object:
+        if isinstance(value, fx.Node):
+            return call(softmax, product.target, value, factor)
+        return cast(Any, product.target)(torch.tensor(float(cast(float, value))), number).item()
+
+    args = [scaled(arg) if place in places else arg for place, arg in enumerate(masked.args)]
+    return call(softmax, softmax.target, call(softmax, masked.target, *args), *softmax.args[1:], **softmax.kwargs)
+
+
 def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
     """The masks of a softmax: a number replaces scores, or is added to them."""
     if softmax.target is not aten.softmax.int:
@@ -147,6 +173,12 @@ def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
             if factor is not None:
                 yield _Mask(softmax, scores, _distance, lambda _: None, factor=factor)
                 return
+
+
+def _is_mask_added(model: fx.GraphModule, node: fx.Node) -> bool:
+    """True for a sum of scores and an addend that masks some of them."""
+    addends = [one for one in node.args if isinstance(one, fx.Node)]
+    return not node.kwargs and any(_added(model, node, one) or _factor(one) for one in addends)
 
 
 def _distance(low: float, high: float) -> float:

@@ -30,7 +30,7 @@ MAX_TIED_STEPS = 16
 """Maximum steps that rounding ties may explain, if the bound is not that large anyway.
 
 Ties explain that many steps where the model amplifies its own rounding, as a softmax does. The output is then equally
-far from the float model, and no comparison can show that a build is right.
+far from the float model, and no comparison of outputs can show that a build is right; one of all operators can.
 """
 
 MAX_TIED_WIDE_STEPS = MAX_TIED_STEPS << 8
@@ -47,6 +47,8 @@ class OutputResult:
         bound: steps that it may always be from PyTorch's.
         allowed: the bound, or the most that ties allowed for a sample, if ties were computed.
         most_tied: maximum steps that ties may explain.
+        is_proven: true if all operators that compute it have the results of PyTorch's on the same values, except for
+            ties, which then explain any difference.
         step: its quantisation step, or 1/255 of its range if the CPU computes it in float.
         integer: true if the CPU computes integers or bools, which have no step and must be equal.
         tied: integers that differ by no more than ties alone move them in PyTorch, such as argmax of equal values.
@@ -68,6 +70,7 @@ class OutputResult:
     bound: int = MAX_STEPS
     allowed: int = MAX_STEPS
     most_tied: int = MAX_TIED_STEPS
+    is_proven: bool = False
     step: float = 0.0
     integer: bool = False
     tied: int = 0
@@ -158,8 +161,8 @@ def check(
     if result.integer and largest:
         result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
     if largest > result.bound and not result.integer:
-        of_ties = float(explained().max(initial=0))
-        bound = max(result.bound, min(math.ceil(of_ties), result.most_tied))
+        of_ties = largest if result.is_proven else float(explained().max(initial=0))
+        bound = max(result.bound, math.ceil(of_ties) if result.is_proven else min(math.ceil(of_ties), result.most_tied))
         result.allowed = max(result.allowed, bound)
         if largest > max(bound, result.beyond):
             result.beyond, result.broken, result.explained = largest, bound, of_ties

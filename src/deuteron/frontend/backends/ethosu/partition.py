@@ -16,7 +16,7 @@ def describe(index: int, partition: EthosUPartition, npu: EthosU) -> Partition:
     """The manifest's entry for a partition.
 
     Raises:
-        UnsupportedError: its commands are for another NPU.
+        UnsupportedError: its commands are for another NPU, or lack results.
     """
     program = program_of(partition.payload, f"npu {index}")
     if (compiled_for := program.stream.config.name) != npu.target:
@@ -27,6 +27,12 @@ def describe(index: int, partition: EthosUPartition, npu: EthosU) -> Partition:
         )
     blob = program.blob
     record = partition.record
+    if len(blob.outputs) != len(record.graph.outputs):
+        raise UnsupportedError(
+            f"Vela gives {len(blob.outputs)} of the {len(record.graph.outputs)} results of a partition",
+            where=f"npu {index}",
+            hint="build for a target without an NPU, and report the model",
+        )
     return Partition(
         payload_sha256=hashlib.sha256(partition.payload).hexdigest(),
         microcode_bytes=len(blob.command_data),

@@ -4,8 +4,9 @@ The separating operator is a pool over a single value. It changes no value, and 
 support int32 and bools: these use the maximum of a value and itself, or the logical or of a value and itself.
 
 Slices. Vela lets a layer read a slice, or write into a padded or concatenated tensor, in place. Layers that it
-decomposes may then be wrong. A convolution or pool that reads a slice loses its top and left pads. A depthwise
-convolution with several output channels per input channel writes to the start of the larger tensor.
+decomposes may then be wrong. A convolution or pool that reads a slice loses its top and left pads. A layer of several
+samples, or a transposed convolution, reads a slice as if it was the whole tensor. A depthwise convolution with several
+output channels per input channel writes to the start of the larger tensor.
 
 Transposes. Ethos-U55 and -U65 also decompose transposes. If an activation and then pads follow one, its rows are
 written with the stride of the tensor without pads.
@@ -151,8 +152,12 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
         source = reader.all_input_nodes[0]
         while _kind(source) == "PAD":  # Vela may fuse it with the layer
             reader, source, has_pads = source, source.all_input_nodes[0], True
-        if _kind(source) == "SLICE" and has_pads and _is_decomposed(node):
+        if _kind(source) == "SLICE" and (_has_samples(node) or (has_pads and _is_decomposed(node))):
             yield source, reader
+    elif kind == "TRANSPOSE_CONV2D":
+        source = node.all_input_nodes[0]
+        if _kind(source) == "SLICE":
+            yield source, node
     elif kind in _REDUCTIONS:
         source = node.all_input_nodes[0]
         if _kind(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
@@ -181,6 +186,11 @@ def _has_other_readers(source: fx.Node) -> bool:
     while len(source.users) == 1 and _kind(source) in _RESHAPES:
         source = source.all_input_nodes[0]
     return len(source.users) > 1
+
+
+def _has_samples(node: fx.Node) -> bool:
+    """Return True for a result of several samples."""
+    return node.meta["val"].shape[0] > 1
 
 
 def _is_decomposed(layer: fx.Node) -> bool:
