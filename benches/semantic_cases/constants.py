@@ -1,4 +1,4 @@
-"""What constants decide, places that depend on inputs, layers with computed weights, and numbers that runs change."""
+"""Decisions by constants, indices that depend on inputs, layers with computed weights, and numbers that runs change."""
 
 from typing import Any
 

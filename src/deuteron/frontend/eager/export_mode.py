@@ -35,11 +35,11 @@ _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_
 
 
 def in_export_mode(module: nn.Module) -> nn.Module:
-    """Make a module run in the mode of this file, and return it; PyTorch's own mode for exports lies around it.
+    """Make a module run in the mode of this file, and return it; PyTorch's own mode for exports is the outer one.
 
     `x.data` is `x.detach()`, whose memory and changes PyTorch follows. An index that is a tensor of one integer selects
-    by it at run time, in place of a number that is unknown. What depends on constants alone has its value. User code
-    that asks whether PyTorch exports, compiles or traces it is told that it does not.
+    at run time, in place of an unknown number. Values that depend on constants alone are known. Queries of user code
+    whether PyTorch exports, compiles or traces it are false.
     """
     weights, run = {name: value.detach() for name, value in _tensors(module)}, module.forward
 
