@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.builds import manifest as manifests
+from deuteron.runtime.host import HostRunner
 from deuteron.runtime.inputs import seeded_inputs
 from deuteron.runtime.operator_results import operator_results
 from deuteron.views.compare import outputs, pytorch
@@ -105,13 +106,22 @@ def test_an_operator_that_is_off_is_named(
     assert re.fullmatch(failure, named)
 
 
-def test_ties_explain_more_steps_if_all_operators_are_exact(tmp_path: Path) -> None:
+def test_ties_explain_more_steps_if_all_operators_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output that is not what the operators lead to is no tie."""
     torch.manual_seed(0)
     steep = nn.Conv2d(3, 16, 3, padding=1)
     steep.weight.data *= 40
     batches = [torch.randn(1, 3, 48, 48) for _ in range(3)]
     net = nn.Sequential(nn.Conv2d(3, 3, 1), steep, nn.Sigmoid())
     api.build(net, (batches[0],), calibration=batches, output=tmp_path / "out", target="cortex-m55")
-    compared = pytorch.compare(tmp_path / "out", [(batch.numpy(),) for batch in batches])
+    samples = [(batch.numpy(),) for batch in batches]
+    compared = pytorch.compare(tmp_path / "out", samples)
     assert compared.passed
     assert compared.outputs[0].largest > outputs.MAX_TIED_STEPS
+
+    def moved(runner: HostRunner, sample: Sequence[Array]) -> tuple[Array, ...]:
+        return tuple(value[..., ::-1].copy() for value in run(runner, sample))
+
+    run = HostRunner.run
+    monkeypatch.setattr(HostRunner, "run", moved)
+    assert "output 0" in pytorch.compare(tmp_path / "out", samples).failures()[0]

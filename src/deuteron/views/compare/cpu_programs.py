@@ -7,13 +7,14 @@ operators give equal values, except for rounding ties, where PyTorch's float32 d
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
 
 from deuteron.builds.manifest import CpuOp, Manifest
 from deuteron.errors import counted
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.nodes import QUANTIZED
 from deuteron.frontend.operators import is_qdq, is_quantize
 from deuteron.frontend.saved import Reference
@@ -93,11 +94,12 @@ class CpuOperators:
         """Return true if all operators were compared, and none differs by more than its rounding allows."""
         return len(self.results) == self.computing and not any(result.beyond for result in self.results)
 
-    def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> None:
-        """Compare one run; `values` are the operators' results, by instruction."""
+    def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> list[Tensor]:
+        """Compare one run; `values` are the operators' results, by instruction. Return the outputs that they lead to."""
         actual = {name: _logical(op, values) for name, op in self._ops.items()}
+        run = _PinnedInterpreter(self._module, actual, self._results).run
         with torch.no_grad():
-            _PinnedInterpreter(self._module, actual, self._results).run(*(value.clone() for value in inputs))
+            return cast("list[Tensor]", flat(run(*(value.clone() for value in inputs))))
 
 
 def _rounding(node: fx.Node | None) -> fx.Node | None:

@@ -47,8 +47,6 @@ class OutputResult:
         bound: steps that it may always be from PyTorch's.
         allowed: the bound, or the most that ties allowed for a sample, if ties were computed.
         most_tied: maximum steps that ties may explain.
-        is_proven: true if all operators that compute it have the results of PyTorch's on the same values, except for
-            ties, which then explain any difference.
         step: its quantisation step, or 1/255 of its range if the CPU computes it in float.
         integer: true if the CPU computes integers or bools, which have no step and must be equal.
         tied: integers that differ by no more than ties alone move them in PyTorch, such as argmax of equal values.
@@ -70,7 +68,6 @@ class OutputResult:
     bound: int = MAX_STEPS
     allowed: int = MAX_STEPS
     most_tied: int = MAX_TIED_STEPS
-    is_proven: bool = False
     step: float = 0.0
     integer: bool = False
     tied: int = 0
@@ -131,9 +128,19 @@ def results(manifest: Manifest, affines: Sequence[saved.Affine | None], *, is_wi
 
 
 def check(
-    result: OutputResult, actual: Array, affine: saved.Affine | None, wanted: Array, moves: AskedMoves = lambda: ()
+    result: OutputResult,
+    actual: Array,
+    affine: saved.Affine | None,
+    wanted: Array,
+    moves: AskedMoves = lambda: (),
+    exact: Array | None = None,
 ) -> None:
-    """Add one output of one sample to its result; `moves` returns how far ties alone move PyTorch's outputs."""
+    """Add one output of one sample to its result.
+
+    `moves` returns how far ties alone move PyTorch's outputs. `exact` has the values to which the results of the
+    program's operators lead, if all of these are PyTorch's on the same operands, except for ties: then ties explain any
+    difference of an output with these values.
+    """
     ours = actual.astype(np.float64)
     if affine is not None and actual.dtype.name in ("int8", "int16"):
         ours = (ours - affine.zero_point) * affine.scale
@@ -161,8 +168,9 @@ def check(
     if result.integer and largest:
         result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
     if largest > result.bound and not result.integer:
-        of_ties = largest if result.is_proven else float(explained().max(initial=0))
-        bound = max(result.bound, math.ceil(of_ties) if result.is_proven else min(math.ceil(of_ties), result.most_tied))
+        is_proven = exact is not None and bool((in_steps(np.abs(ours - exact)) <= result.bound).all())
+        of_ties = largest if is_proven else float(explained().max(initial=0))
+        bound = max(result.bound, math.ceil(of_ties) if is_proven else min(math.ceil(of_ties), result.most_tied))
         result.allowed = max(result.allowed, bound)
         if largest > max(bound, result.beyond):
             result.beyond, result.broken, result.explained = largest, bound, of_ties

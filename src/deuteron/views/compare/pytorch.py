@@ -205,14 +205,15 @@ def compare(
                 actual = runner.run(sample)
             for call in () if is_recorded else calls:
                 _partition_of(call, partitions).check(call)
+            proven = [None] * len(results)
             if cpu:
-                cpu.check(real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
-                for result in results:
-                    result.is_proven = cpu.are_exact
+                led = cpu.check(real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
+                proven = [value.numpy() for value in led] if cpu.are_exact else proven
             expected = _expected(reference, sample)
             moves = cache(partial(spread, reference, real_inputs(reference, sample), twice))
-            for result, ours, affine, wanted in zip(results, actual, reference.outputs, expected, strict=True):
-                outputs.check(result, ours, affine, wanted.numpy(), moves)
+            several = zip(results, actual, reference.outputs, expected, proven, strict=True)
+            for result, ours, affine, wanted, exact in several:
+                outputs.check(result, ours, affine, wanted.numpy(), moves, exact)
             if progress is not None:
                 progress(done + 1, len(samples))
     return PytorchComparison(
