@@ -104,3 +104,8 @@ def test_numbers_of_constants_are_those_of_the_run() -> None:
     (ours,) = run(graph, SAMPLES[0])
     with torch.no_grad():
         torch.testing.assert_close(ours, module(*SAMPLES[0]))
+
+
+def test_tensors_that_a_run_makes_are_followed() -> None:
+    _, graph = captured(Net(lambda _, x: x + (torch.arange(8) == x.sum(1).argmax()).float()).eval(), SAMPLES)
+    assert any("arange" in str(node.target) for node in graph.graph.nodes)

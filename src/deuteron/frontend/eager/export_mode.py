@@ -59,9 +59,8 @@ def in_export_mode(module: nn.Module) -> nn.Module:
 def _queries_as_in_eager() -> Generator[None]:
     def answering(original: Callable[[], bool]) -> Callable[[], bool]:
         def query() -> bool:
-            frame = inspect.currentframe()
-            caller = frame.f_back if frame is not None else None
-            return original() if caller is None or is_library(caller.f_code.co_filename) else False
+            file: str = cast(Any, inspect.currentframe()).f_back.f_code.co_filename  # a frame would keep tensors alive
+            return original() if is_library(file) else False
 
         return query
 
@@ -98,9 +97,11 @@ class _ExportMode(TorchFunctionMode):
             return self._repeated(*args, **kwargs)
         if name in ("__getitem__", "__setitem__") and (found := _selection(*args[:2])) is not None:
             return found.read() if name == "__getitem__" else found.write(args[2])
+        if not (is_constant or (not known and func in _LITERALS)):
+            return func(*args, **kwargs)
+        real = self._real(func, args, kwargs)
         result = func(*args, **kwargs)
-        if is_constant or (not known and func in _LITERALS):
-            self._learn(result, self._real(func, args, kwargs))
+        self._learn(result, real)
         return result
 
     def _learn(self, result: Any, real: Any) -> None:
