@@ -1,21 +1,41 @@
 """Max-pools that give indices beside their values."""
 
 import inspect
+from typing import Any
 
 import pytest
 import torch
 from tests import full
 from tests.frontend.building import failure
 from tests.frontend.combining import combine
-from tests.frontend.rewriting import rewritten
+from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.quantize import decompositions
+from deuteron.frontend.quantize import decompositions, dilated_pools
 
 aten = torch.ops.aten
 IMAGE = (1, 3, 7, 8)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 9, 12), (3, 8, 10)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 3, "stride": 1, "padding": 1, "dilation": 2},
+        {"kernel_size": 2, "dilation": 3},
+        {"kernel_size": (3, 2), "stride": (2, 1), "dilation": (1, 2), "ceil_mode": True},
+    ],
+)
+def test_dilated_windows_are_selections(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    found = rewritten(Call(lambda x: functional.max_pool2d(x, **options)), shape, dilated_pools.write)
+    assert set(found) == {aten.index_select.default, aten.maximum.default}
+
+
+def test_dilated_windows_of_signals_are_selections() -> None:
+    found = rewritten(Call(lambda x: functional.max_pool1d(x, 3, 2, 1, 2)), (2, 4, 11), dilated_pools.write)
+    assert aten.max_pool1d.default not in found
 
 
 class Values(nn.Module):

@@ -42,6 +42,7 @@ from deuteron.frontend.quantize import (
     composites,
     computed_weights,
     decompositions,
+    dilated_pools,
     doubles,
     empties,
     equalise,
@@ -311,6 +312,7 @@ class Flow:
         if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
             unpools.write(model)
             volumes.write(model)
+            dilated_pools.write(model)
         indexing.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             scatters.write(model)

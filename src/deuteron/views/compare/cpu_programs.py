@@ -95,7 +95,7 @@ class CpuOperators:
         return len(self.results) == self.computing and not any(result.beyond for result in self.results)
 
     def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> list[Tensor]:
-        """Compare one run; `values` are the operators' results, by instruction. Return the outputs that they lead to."""
+        """Compare one run, and return the outputs that the operators' results, `values` by instruction, lead to."""
         actual = {name: _logical(op, values) for name, op in self._ops.items()}
         run = _PinnedInterpreter(self._module, actual, self._results).run
         with torch.no_grad():
