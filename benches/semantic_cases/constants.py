@@ -1,4 +1,4 @@
-"""Decisions by constants, indices that depend on inputs, layers with computed weights, and numbers that runs change."""
+"""Decisions by constants, indices that depend on inputs, and layers with computed weights."""
 
 from typing import Any
 
@@ -49,21 +49,16 @@ CASES.vectors(
 )
 
 
-def _numbered_ring(m: Any, x: Tensor) -> Tensor:
+def _placed_ring(m: Any, x: Tensor) -> Tensor:
     m.kept[m.at] = m.f(x)[0]
     m.at = (m.at + 1) % 4
     return m.kept.mean(0)
 
 
-def _numbered_cache(m: Any, x: Tensor) -> Tensor:
+def _placed_cache(m: Any, x: Tensor) -> Tensor:
     m.keys[:, m.at] = m.f(x)[0]
     m.at = (m.at + 1) % 6
     return (x @ m.keys).softmax(-1)
-
-
-def _faded(m: Any, x: Tensor) -> Tensor:
-    m.gain *= 0.9
-    return m.f(x) * m.gain
 
 
 def _clamped_weight(m: Any, x: Tensor) -> Tensor:
@@ -78,10 +73,8 @@ def _fast_weights(m: Any, x: Tensor) -> Tensor:
     return y
 
 
-CASES.function("ring_at_number", _numbered_ring, f=dense, kept=lambda: torch.zeros(4, 8), at=int)
-CASES.function("ring_at_place", _numbered_ring, f=dense, kept=lambda: torch.zeros(4, 8), at=lambda: torch.tensor(0))
-CASES.function("cache_at_number", _numbered_cache, f=dense, keys=lambda: torch.zeros(8, 6), at=int)
-CASES.function("number_faded", _faded, f=dense, gain=lambda: 1.0)
+CASES.function("ring_at_place", _placed_ring, f=dense, kept=lambda: torch.zeros(4, 8), at=lambda: torch.tensor(0))
+CASES.function("cache_at_place", _placed_cache, f=dense, keys=lambda: torch.zeros(8, 6), at=lambda: torch.tensor(0))
 CASES.function("weight_clamped_once", _clamped_weight, f=dense)
 CASES.function("fast_weights", _fast_weights, f=dense, kept=lambda: torch.eye(8))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,6 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import decompositions
 from deuteron.frontend.cortex_m.custom_ops import decompositions as added
 from deuteron.frontend.quantize import recurrent
@@ -281,9 +281,10 @@ def test_a_condition_as_a_number_is_a_choice() -> None:
     assert aten.to.dtype not in found
 
 
-def test_an_lstm_with_projections_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match=r"`aten::lstm.input` has a projection \(`proj_size`\), which is not"):
-        operators(lambda x, cell: cell(x)[0], (5, 1, 6), nn.LSTM(6, 4, proj_size=2))
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2, "bias": False}])
+def test_an_lstm_with_projections_is_its_steps(options: dict[str, Any]) -> None:
+    found = operators(lambda x, cell: cell(x)[0], (5, 1, 6), nn.LSTM(6, 4, proj_size=2, **options))
+    assert aten.lstm.input not in found
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])

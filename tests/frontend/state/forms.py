@@ -98,22 +98,17 @@ def through_a_view(m: Any, x: Tensor) -> Tensor:
     return m.h + x
 
 
-def numbered_ring(m: Any, x: Tensor) -> Tensor:
+def placed_ring(m: Any, x: Tensor) -> Tensor:
     m.cache[m.at] = x[0]
     m.at = (m.at + 1) % 4
     return m.cache.mean(0, keepdim=True)
 
 
-def numbered_columns(m: Any, x: Tensor) -> Tensor:
+def placed_columns(m: Any, x: Tensor) -> Tensor:
     m.cache[:, m.at] = x[0, :4]
     m.at += 1
     m.at %= 8
     return m.cache.sum(0, keepdim=True)
-
-
-def faded(m: Any, x: Tensor) -> Tensor:
-    m.gain *= 0.9
-    return x * m.gain
 
 
 def place() -> Tensor:
@@ -299,10 +294,8 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
     "through_a_view": lambda: Keeps(through_a_view, h=row()),
     "viewed": Viewed,
     "ring": lambda: Keeps(ring, cache=rows(), at=position()),
-    "numbered_ring": lambda: Keeps(numbered_ring, cache=rows(), at=0),
-    "placed_ring": lambda: Keeps(numbered_ring, cache=rows(), at=place()),
-    "placed_columns": lambda: Keeps(numbered_columns, cache=rows(), at=place()),
-    "faded": lambda: Keeps(faded, gain=1.0),
+    "placed_ring": lambda: Keeps(placed_ring, cache=rows(), at=place()),
+    "placed_columns": lambda: Keeps(placed_columns, cache=rows(), at=place()),
     "put": lambda: Keeps(put, cache=rows(), at=position()),
     "put_by_operator": lambda: Keeps(put_by_operator, cache=rows(), at=position()),
     "selected": lambda: Keeps(selected, cache=rows(), at=position()),

@@ -12,7 +12,8 @@ from deuteron.builds.manifest import Source
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.export import KEEPS, StateError
-from deuteron.frontend.operators import changes_operand, operator_name
+from deuteron.frontend.operators import called, changes_operand, operator_name
+from deuteron.frontend.quantize.boolean_indices import PARTIAL
 from deuteron.frontend.quantize.decompositions import call
 from deuteron.frontend.quantize.inplace import storage_of, written_buffers
 from deuteron.frontend.source_lines import source_of
@@ -24,6 +25,9 @@ _BODIES = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 
 _CHOICE = "cond"
 """A block that computes one of two bodies."""
+
+_RISKY = PARTIAL | {"embedding", "gather", "index", "index_put", "index_select", "item", "take"}
+"""Functions that are not defined for all operands."""
 
 _FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
 
@@ -123,7 +127,8 @@ def _tensors(node: fx.Node) -> list[torch.Tensor]:
 def _inline(model: fx.GraphModule, node: fx.Node) -> None:
     """Replace a block by its body."""
     if operator_name(node.target) == "wrap_with_autocast" and node.args[0] == "cpu" and node.args[2]:
-        inner = next(one for one in _body(model, node).graph.nodes if one.op == "call_function")
+        nodes = _body(model, node, _BODIES["wrap_with_autocast"]).graph.nodes
+        inner = next(one for one in nodes if one.op == "call_function")
         raise _refused(
             inner,
             f"`torch.autocast` computes in {str(node.args[1]).removeprefix('torch.')}, not in float32",
@@ -136,6 +141,13 @@ def _inline(model: fx.GraphModule, node: fx.Node) -> None:
 def _choose(model: fx.GraphModule, node: fx.Node) -> None:
     """Replace a choice between two bodies, which change nothing, by both and a selection of the results."""
     is_first, operands = cast(fx.Node, node.args[0]), cast("Sequence[Any]", node.args[3])
+    for inner in (one for place in (1, 2) for one in _body(model, node, place).graph.nodes):
+        if called(inner) in _RISKY:
+            text = (
+                f"`cond` computes both branches in a program, and `{operator_name(inner.target)}` need not be defined"
+            )
+            raise _refused(inner, text, "select its operands with `torch.where`, and compute it of these")
+    is_first = call(node, aten.reshape.default, is_first, [])
     both = zip(*(_inlined(model, node, place, operands) for place in (1, 2)), strict=True)
     results = [call(node, aten.where.self, is_first, one, other) for one, other in both]
     for result in results:
@@ -145,8 +157,7 @@ def _choose(model: fx.GraphModule, node: fx.Node) -> None:
 
 def _inlined(model: fx.GraphModule, node: fx.Node, place: int, operands: Sequence[Any]) -> Sequence[Any]:
     """Insert the body at a place among a block's arguments before the block; return its results."""
-    name = str(cast(fx.Node, node.args[place]).target)
-    body = cast(fx.GraphModule, model.get_submodule(name))
+    name, body = str(cast(fx.Node, node.args[place]).target), _body(model, node, place)
     values = dict[fx.Node, Any](
         zip((one for one in body.graph.nodes if one.op == "placeholder"), operands, strict=True)
     )
@@ -166,9 +177,8 @@ def _replace(model: fx.GraphModule, node: fx.Node, results: Sequence[Any]) -> No
     model.graph.erase_node(node)
 
 
-def _body(model: fx.GraphModule, node: fx.Node) -> fx.GraphModule:
-    block = cast(fx.Node, node.args[_BODIES[operator_name(node.target)]])
-    return cast(fx.GraphModule, model.get_submodule(str(block.target)))
+def _body(model: fx.GraphModule, node: fx.Node, place: int) -> fx.GraphModule:
+    return cast(fx.GraphModule, model.get_submodule(str(cast(fx.Node, node.args[place]).target)))
 
 
 def _keep_tensor(node: fx.Node) -> None:

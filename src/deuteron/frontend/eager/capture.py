@@ -17,7 +17,7 @@ from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError, InputError, InternalError, UnsupportedError
 from deuteron.frontend.eager import blocks, embeddings
 from deuteron.frontend.eager.export_mode import in_export_mode
-from deuteron.frontend.eager.first_lines import first_difference, first_unlike, transform_line
+from deuteron.frontend.eager.first_lines import first_difference, first_unlike, queries_mode, transform_line
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
 from deuteron.frontend.eager.outputs import Leaves, difference, registered
 from deuteron.frontend.eager.variables import (
@@ -26,9 +26,9 @@ from deuteron.frontend.eager.variables import (
     Step,
     Variable,
     argument_names,
-    constants,
     live,
     renamed,
+    settled,
     with_constants,
 )
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
@@ -83,8 +83,7 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
         if observed.refusal is None:
             return None  # the changed attributes need not matter
         error = e if isinstance(e, UnsupportedError) else not_exported(e)
-        is_clear = error.where and not any(one.has_numbers for one in attributes)  # code may branch on numbers
-        raise error if is_clear else observed.refusal from e
+        raise error if error.where else observed.refusal from e
     if graph is None or binding is None or not attributes:
         return None
     found = replace(observed, attributes=attributes, variables=binding.variables)
@@ -103,14 +102,12 @@ def _without_settled(
 ) -> tuple[Observed, fx.GraphModule] | None:
     """Make constants of variables that no input changes, and no run after the first: `self.weight.data.clamp_(-1, 1)`.
 
-    None without such variables, or if the first run reads what it has not yet changed.
+    None without such variables.
     """
     samples = sequences[0]
     (_, first), (_, second) = islice(observed.steps([*samples, *samples]), 2)
-    values = [
-        one if is_constant and torch.equal(one, other) else None
-        for one, other, is_constant in zip(first, second, constants(graph, len(first)), strict=True)
-    ]
+    are_settled = settled(graph, [torch.equal(one, other) for one, other in zip(first, second, strict=True)])
+    values = [one if is_settled else None for one, is_settled in zip(first, are_settled, strict=True)]
     if all(one is None for one in values):
         return None
     attributes = binding.attributes_of([one is None for one in values])
@@ -179,7 +176,7 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
         UnsupportedError: the graph computes other outputs; the error names the first operator that differs.
     """
     failures, unknown = list[DeuteronError](), list[fx.GraphModule]()
-    for strict in (True, False):
+    for strict in (False,) if program is None and queries_mode(observed) else (True, False):
         try:
             with registered(observed.dataclasses):
                 exported = program or _exported(observed, strict=strict)

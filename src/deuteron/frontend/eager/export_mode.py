@@ -4,8 +4,8 @@ Values that depend on weights, buffers and literals alone are known when a model
 `if self.scale > 1`, `self.lengths.tolist()` and `x[:, self.mask]` fail although they do the same in each run.
 """
 
-import functools
 import inspect
+import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from deuteron.builds.user_frames import last_user_line
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.eager.user_code import is_library
+from deuteron.frontend.quantize.inplace import storage_of
 from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced, value_of
 
@@ -30,6 +33,9 @@ _CONVERSIONS = "__bool__ __float__ __index__ __int__ allclose equal is_nonzero i
 _NUMBERS = frozenset(_CONVERSIONS.split())
 """Functions that return Python values."""
 
+_PURE = frozenset(["__get__", "__getitem__", "__iter__", "bool", "double", "float", "int", "long"])
+"""Functions that change no operand, and have no operator of their name."""
+
 _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
 """Functions whose result has a size that depends on values."""
 
@@ -41,22 +47,33 @@ def in_export_mode(module: nn.Module) -> nn.Module:
     at run time, in place of an unknown number. Values that depend on constants alone are known. Queries of user code
     whether PyTorch exports, compiles or traces it are false.
     """
-    weights, run = {name: value.detach() for name, value in _tensors(module)}, module.forward
+    if isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
+        return module
+    weights, runs = {name: value.detach() for name, value in _tensors(module)}, list[tuple[ExitStack, _ExportMode]]()
 
-    @functools.wraps(run)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        with value_of(private_apis.WITHOUT_MODES)():
-            values = {name: value.clone() for name, value in weights.items()}  # the trace may change them
-        with _queries_as_in_eager(), _ExportMode({id(x): (x, values[name]) for name, x in _tensors(module)}):
-            return run(*args, **kwargs)
+    def begin(*_: object) -> None:
+        mode, stack = _ExportMode(), ExitStack()
+        for name, value in _tensors(module):
+            mode.learn(value, weights[name])
+        stack.enter_context(_queries_answered())
+        stack.enter_context(mode)
+        runs.append((stack, mode))
 
-    if not isinstance(module, torch.jit.ScriptModule):  # which has no forward function in Python
-        cast(Any, module).forward = forward
+    def end(_: object, __: object, outputs: object) -> None:
+        stack, mode = runs.pop()
+        stack.close()
+        mode.check(outputs)
+
+    hooked: Any = module
+    hooked.register_forward_pre_hook(begin, prepend=True)
+    hooked.register_forward_hook(end, always_call=True)
     return module
 
 
 @contextmanager
-def _queries_as_in_eager() -> Generator[None]:
+def _queries_answered() -> Generator[None]:
+    """Make queries of user code whether PyTorch exports, compiles or traces it false."""
+
     def answering(original: Callable[[], bool]) -> Callable[[], bool]:
         def query() -> bool:
             file: str = cast(Any, inspect.currentframe()).f_back.f_code.co_filename  # a frame would keep tensors alive
@@ -66,28 +83,53 @@ def _queries_as_in_eager() -> Generator[None]:
 
     with ExitStack() as stack:
         for name in private_apis.MODE_QUERIES:
-            stack.enter_context(replaced(name, answering))
+            if name.name != "is_dynamo_compiling":  # it is false without Dynamo, which traces it in `torch.cond`
+                stack.enter_context(replaced(name, answering))
         yield
 
 
 class _ExportMode(TorchFunctionMode):
-    """The mode; `known` has the tensors of the trace whose values are known, with these, by the tensors' identities."""
+    """The mode, with the tensors of the trace whose values are known.
 
-    def __init__(self, known: dict[int, tuple[Tensor, Tensor]]) -> None:
+    A value is known as long as the version of its tensor is the same: PyTorch counts the changes of a memory for all
+    tensors that share it.
+    """
+
+    def __init__(self) -> None:
         super().__init__()
-        self._known = known
+        self._known: dict[int, tuple[Tensor, Tensor, int]] = {}
+        self._selected: dict[int, tuple[Tensor, int, Tensor, int]] = {}
+
+    def learn(self, result: Any, real: Any) -> None:
+        """Note the values of the tensors of a result."""
+        for one, value in zip(pytree.tree_leaves(result), pytree.tree_leaves(real), strict=True):
+            if isinstance(one, Tensor) and not one.is_inference():
+                self._known[id(one)] = one, value, _version(one)
+
+    def check(self, values: object) -> None:
+        """Refuse values that were selected at an index of the run, if they or what they are from has changed since.
+
+        Raises:
+            UnsupportedError: in eager PyTorch, both share their memory, and in a program they do not.
+        """
+        for one in pytree.tree_leaves(values):
+            if id(one) in self._selected and _version(self._selected[id(one)][2]) != self._selected[id(one)][3]:
+                raise _shares()
+        if any(_version(one) != version for one, version, *_ in self._selected.values()):
+            raise _shares()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func == _DATA:
             return args[0].detach()
         name = getattr(func, "__name__", "")
+        if name in ("__set__", "batch_norm", "instance_norm"):  # these change tensors, and no version
+            self._known.clear()
+        self.check((args, kwargs))
         if name in ("__getitem__", "__setitem__"):
             args = (args[0], self._with_numbers(args[1]), *args[2:])
         operands = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
-        known = [id(one) in self._known for one in operands]
-        if any(known) and not all(known) and (_changes_operand(name) or kwargs.get("out") is not None):
-            self._known.clear()  # unknown numbers enter a tensor and its views
+        known = [self._is_known(one) for one in operands]
         is_constant = bool(known) and all(known)
         if is_constant and name in _NUMBERS:
             return self._real(func, args, kwargs)
@@ -96,18 +138,30 @@ class _ExportMode(TorchFunctionMode):
         if name == "repeat_interleave" and len(known) > 1 and known[1] and kwargs.get("output_size") is None:
             return self._repeated(*args, **kwargs)
         if name in ("__getitem__", "__setitem__") and (found := _selection(*args[:2])) is not None:
-            return found.read() if name == "__getitem__" else found.write(args[2])
-        if not (is_constant or (not known and func in _LITERALS)):
-            return func(*args, **kwargs)
+            if name == "__setitem__":
+                return found.write(args[2])
+            result = found.read()
+            self._selected[id(result)] = result, _version(result), args[0], _version(args[0])
+            return result
+        if not ((is_constant and _is_pure(name)) or (not known and func in _LITERALS)):
+            result = func(*args, **kwargs)
+            self._follow(result, operands)
+            return result
         real = self._real(func, args, kwargs)
         result = func(*args, **kwargs)
-        self._learn(result, real)
+        self.learn(result, real)
         return result
 
-    def _learn(self, result: Any, real: Any) -> None:
-        """Note the values of the tensors of a result."""
-        pairs = zip(pytree.tree_leaves(result), pytree.tree_leaves(real), strict=True)
-        self._known |= {id(one): (one, value) for one, value in pairs if isinstance(one, Tensor)}
+    def _follow(self, result: Any, operands: Sequence[Tensor]) -> None:
+        """Note views of what was selected at an index of the run."""
+        found = next((self._selected[id(one)] for one in operands if id(one) in self._selected), None)
+        for one in pytree.tree_leaves(result) if found else []:
+            if isinstance(one, Tensor) and found and storage_of(one) == storage_of(found[0]):
+                self._selected.setdefault(id(one), (one, _version(one), *found[2:]))
+
+    def _is_known(self, one: object) -> bool:
+        found = self._known.get(id(one))
+        return found is not None and _version(found[0]) == found[2]
 
     def _with_numbers(self, index: Any) -> Any:
         """Return an index with numbers in place of known tensors of one, and places in place of known masks."""
@@ -116,26 +170,51 @@ class _ExportMode(TorchFunctionMode):
             if isinstance(one, slice):
                 ends = cast("slice[Any, Any, Any]", one)
                 parts.append(slice(*map(self._number, (ends.start, ends.stop, ends.step))))
-            elif isinstance(one, Tensor) and one.dtype == torch.bool and one.dim() and id(one) in self._known:
+            elif isinstance(one, Tensor) and one.dtype == torch.bool and one.dim() and self._is_known(one):
                 parts += map(_literal, self._real(torch.nonzero, (one,), {"as_tuple": True}))
             else:
                 parts.append(self._number(one))
         return tuple(parts) if isinstance(index, tuple) or len(parts) > 1 else parts[0]
 
     def _number(self, one: Any) -> Any:
-        return self._real(int, (one,), {}) if _is_number(one) and id(one) in self._known else one
+        return self._real(int, (one,), {}) if _is_number(one) and self._is_known(one) else one
 
     def _real(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call a function of known tensors with their values."""
-        args, kwargs = pytree.tree_map_only(Tensor, lambda one: self._known[id(one)][1], (args, kwargs))
+        """Call a function of known tensors with copies of their values."""
         with value_of(private_apis.WITHOUT_MODES)(), torch.no_grad():
-            return func(*args, **kwargs)
+            given = pytree.tree_map_only(Tensor, lambda one: self._known[id(one)][1].clone(), (args, kwargs))
+            return func(*given[0], **given[1])
 
-    def _repeated(self, x: Tensor, repeats: Tensor, dim: int | None = None) -> Tensor:
+    def _repeated(self, x: Tensor, repeats: Tensor, dim: int | None = None, **_: None) -> Tensor:
         """Repeat elements a known number of times, as a selection."""
         if dim is None:
             x, dim = x.flatten(), 0
         return x.index_select(dim, _literal(self._real(torch.repeat_interleave, (repeats,), {})))
+
+
+def _version(tensor: Tensor) -> int:
+    return cast(Any, tensor)._version  # noqa: SLF001 - it has no public name
+
+
+def _is_pure(name: str) -> bool:
+    """Return True for an operator that changes no operand and draws no random number."""
+    base = name.strip("_")
+    if (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or name == "__setitem__":
+        return False
+    packet = getattr(torch.ops.aten, base, None)
+    overloads = [getattr(packet, one) for one in packet.overloads()] if packet is not None else []
+    is_random = any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads)
+    return name in _PURE or (bool(overloads) and not is_random)
+
+
+def _shares() -> UnsupportedError:
+    line = last_user_line("".join(traceback.format_stack()))
+    return UnsupportedError(
+        "a value that is selected at an index of the run, or what it is selected from, is changed in place while both "
+        f"are used{f', at `{line[2]}`' if line else ''}",
+        where=f"{line[0]}:{line[1]}" if line else None,
+        hint="read a copy, `x[i].clone()`, before the change",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +265,6 @@ def _parts(index: Any) -> list[Any]:
 def _is_number(one: object) -> bool:
     """Return True for a tensor of one integer without dimensions."""
     return isinstance(one, Tensor) and one.dim() == 0 and not (one.is_floating_point() or one.dtype == torch.bool)
-
-
-def _changes_operand(name: str) -> bool:
-    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
 
 
 def _literal(value: Tensor) -> Tensor:

@@ -1,12 +1,7 @@
 """Finds the user's line at which a graph, or a second run, begins to differ from a module."""
 
-import inspect
-import linecache
 import traceback
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
-from types import FrameType
 from typing import Any, cast
 
 import torch
@@ -17,15 +12,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.observe import Observed, copied, environment, seeded
 from deuteron.frontend.eager.state import digest
-from deuteron.frontend.eager.user_code import is_library
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.upstream import private_apis
-from deuteron.frontend.upstream.access import replaced, value_of
+from deuteron.frontend.upstream.access import value_of
 
 
 def transform_line(observed: Observed) -> Source | None:
@@ -43,13 +38,29 @@ def transform_line(observed: Observed) -> Source | None:
     return Source(*found[0], "") if found else None
 
 
+def queries_mode(observed: Observed) -> bool:
+    """Return True if user code asks in a run whether PyTorch exports, compiles or traces it.
+
+    Raises:
+        UnsupportedError: it has imported the function, whose answer in an export nothing can change.
+    """
+    names = {name.name for name in private_apis.MODE_QUERIES}
+    asked = [(code, name) for code in observed.codes for name in code.co_names if name in names]
+    for code, name in asked:
+        if "torch" not in code.co_names:
+            raise UnsupportedError(
+                f"the model calls `{name}`, which gives another answer in an export than in a run",
+                where=f"{code.co_filename}:{code.co_firstlineno}",
+                hint=f"write `torch.compiler.{name}()`, or leave it out",
+            )
+    return bool(asked)
+
+
 def first_difference(graph: fx.GraphModule, observed: Observed, sample: Inputs) -> Source | None:
-    """Return the line that queries the export mode, or of the first operator whose result no eager run computes."""
+    """Return the line of the first operator whose result no eager run computes."""
     recorder = _Recorder()
-    with environment(observed.module), torch.no_grad(), quiet(), _mode_queries() as lines, recorder:
+    with environment(observed.module), torch.no_grad(), quiet(), recorder:
         copied(observed.module)(*copies(sample))
-    if lines:
-        return lines[0]
     found = recorder.digests | {digest(x) for x in (*sample, *graph.parameters(), *graph.buffers())}
 
     class First(fx.Interpreter):
@@ -87,6 +98,8 @@ def first_unlike(observed: Observed) -> Source | None:
 class _Operators(TorchDispatchMode):
     """Records each operator with its operands and results, and its line."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         cast(Any, super()).__init__()
         self.called = list[tuple[object, tuple[str, int, str] | None]]()
@@ -101,6 +114,8 @@ class _Operators(TorchDispatchMode):
 class _Recorder(TorchDispatchMode):
     """Records the result of every operator."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         cast(Any, super()).__init__()
         self.digests = set[object]()
@@ -111,28 +126,3 @@ class _Recorder(TorchDispatchMode):
             if isinstance(value, Tensor):
                 self.digests.add(digest(value))
         return result
-
-
-@contextmanager
-def _mode_queries() -> Generator[list[Source]]:
-    """Collect the lines of user code that query in this context whether they are compiled, exported or traced."""
-    lines: list[Source] = []
-
-    def recording(original: Callable[[], bool]) -> Callable[[], bool]:
-        def query() -> bool:
-            lines.extend(_user_line(inspect.currentframe()))
-            return original()
-
-        return query
-
-    with ExitStack() as stack:
-        for name in private_apis.MODE_QUERIES:
-            stack.enter_context(replaced(name, recording))
-        yield lines
-
-
-def _user_line(frame: FrameType | None) -> Iterator[Source]:
-    caller = frame.f_back if frame is not None else None
-    if caller is not None and not is_library(caller.f_code.co_filename):
-        file, line = caller.f_code.co_filename, caller.f_lineno
-        yield Source(file, line, linecache.getline(file, line).strip(), "")

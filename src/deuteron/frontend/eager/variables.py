@@ -22,21 +22,19 @@ from deuteron.frontend.quantize import inplace
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of which runs change tensors or numbers.
+    """An attribute of which runs change tensors.
 
     Attributes:
         place: the attribute.
-        value: its value before the first run: a tensor, or a structure of tensors, where numbers have become tensors.
+        value: its value before the first run: a tensor, or a structure of tensors.
         source: the line that changes it, if it is known.
         starts_as_none: whether `value` is zeros in place of None.
-        has_numbers: whether Python numbers are among its values.
     """
 
     place: Place
     value: object
     source: Source | None = None
     starts_as_none: bool = False
-    has_numbers: bool = False
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -74,27 +72,12 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
     first, later = before.find(place), after.find(place)
     if first is None or later is None or not place.path.startswith("attribute"):
         return None
-    value, given = first.holder.get(place.name), later.holder.get(place.name)
-    new = _with_tensors(given)
+    value, new = first.holder.get(place.name), later.holder.get(place.name)
     if not _holds_tensors(new):
         return None
     if starts_as_none := value is None:
         value = pytree.tree_map(torch.zeros_like, new)
-    value, has_numbers = _with_tensors(value), any(map(_is_number, pytree.tree_leaves(given)))
-    return Attribute(place, value, source, starts_as_none, has_numbers) if _form(value) == _form(new) else None
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float)  # no bools: code branches on them
-
-
-def _with_tensors(value: object) -> Any:
-    """Return a structure with a tensor in place of each number; arithmetic with tensors gives the same results."""
-
-    def made(one: Any) -> Any:
-        return torch.tensor(one) if _is_number(one) else one
-
-    return pytree.tree_map(made, value)
+    return Attribute(place, value, source, starts_as_none) if _form(value) == _form(new) else None
 
 
 def _holds_tensors(value: object) -> bool:
@@ -139,7 +122,7 @@ class Binding:
         """
         values: list[Tensor] = []
         for attribute, place in zip(self._attributes, self._holders, strict=True):
-            value = _with_tensors(place.holder.get(place.name))
+            value = place.holder.get(place.name)
             if _form(value) != _form(attribute.value):
                 raise ValueError(place.path)
             values += pytree.tree_leaves(value)
@@ -299,22 +282,43 @@ def stepping(graph: fx.GraphModule, variables: Sequence[Variable]) -> Stepping:
     return Stepping(graph, [one.initial for one in variables])
 
 
-def constants(graph: fx.GraphModule, count: int) -> list[bool]:
-    """Tell for each of the last `count` inputs and outputs, the variables, whether no other input ever changes it."""
+def settled(graph: fx.GraphModule, are_equal: Sequence[bool]) -> list[bool]:
+    """Tell for each of the last inputs and outputs, the variables, whether they are constants.
+
+    A run computes the new value from values that are constants themselves, which the first two runs have left equal
+    (`are_equal`), and nothing else reads the old value. No variable is one in a graph whose changes of memory cannot be
+    removed.
+    """
+    count = len(are_equal)
     functional, values = _functional(graph)
+    if values is not _value:
+        return [False] * count
     nodes = list(functional.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
     outputs = cast("list[fx.Node]", flat(functional.graph.output_node().args[0]))
-    changed, size = {value for node in inputs[:-count] for value in values(node)}, -1
-    while size != len(changed):
-        size = len(changed)
+    variables = list(zip(inputs[-count:], outputs[-count:], strict=True))
+    found = [*are_equal]
+    while True:
+        changed = {
+            *inputs[:-count],
+            *(before for (before, _), is_one in zip(variables, found, strict=True) if not is_one),
+        }
         for node in nodes:
-            if node.op == "call_function" and any(not changed.isdisjoint(values(arg)) for arg in node.all_input_nodes):
-                changed.update(values(node))
-        for before, after in zip(inputs[-count:], outputs[-count:], strict=True):
-            if not changed.isdisjoint(values(after)):
-                changed.update(values(before))
-    return [changed.isdisjoint(values(node)) for node in outputs[-count:]]
+            if node.op == "call_function" and not changed.isdisjoint(node.all_input_nodes):
+                changed.add(node)
+        kept = [is_one and after not in changed for (_, after), is_one in zip(variables, found, strict=True)]
+        new = {after for (_, after), is_one in zip(variables, kept, strict=True) if is_one}
+        read = {*outputs[:-count], *(after for (_, after), is_one in zip(variables, kept, strict=True) if not is_one)}
+        for node in reversed(nodes):
+            if node in read and node not in new:
+                read.update(node.all_input_nodes)
+        kept = [
+            is_one and (before not in read or before is after)
+            for (before, after), is_one in zip(variables, kept, strict=True)
+        ]
+        if kept == found:
+            return found
+        found = kept
 
 
 def with_constants(graph: fx.GraphModule, values: Sequence[Tensor | None]) -> fx.GraphModule:

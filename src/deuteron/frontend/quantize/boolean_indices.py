@@ -28,7 +28,7 @@ _OF_ROWS = _OF_ELEMENTS | {"linear", "layer_norm"}
 _FUNCTIONS = """
 acos acosh asin atanh div fmod lgamma log log10 log1p log2 logit pow reciprocal remainder rsqrt sqrt xlogy
 """
-_PARTIAL = frozenset(_FUNCTIONS.split())
+PARTIAL = frozenset(_FUNCTIONS.split())
 """Functions that are not defined for all numbers: they get 1 in place of an element that is not selected."""
 
 _PUTS = frozenset({aten.index_put.default, aten.index_put_.default})
@@ -96,7 +96,7 @@ class _Pass:
 
     def _all(self, node: fx.Node, x: fx.Node, mask: _Mask) -> fx.Node:
         """Return a copy of all elements: those that are not selected are 1 where a function is not defined for all."""
-        after = [one for one in node.graph.nodes if called(one) in _PARTIAL]
+        after = [one for one in node.graph.nodes if called(one) in PARTIAL]
         if any(depends_on(one, lambda before: before is node) for one in after):
             return call(node, aten.where.ScalarOther, mask.shaped(node), x, 1)
         return call(node, aten.clone.default, x)

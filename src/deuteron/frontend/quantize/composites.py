@@ -132,8 +132,11 @@ def _count(x: Any, _: float, dim: list[int] | None = None, keepdim: bool = False
     return (x != 0).to(x.dtype).sum(dim or [*range(x.dim())], keepdim=keepdim)
 
 
-def _divided(x: Any, y: Any, *, rounding_mode: str = "floor") -> Any:
-    return (x / y).floor() if rounding_mode == "floor" else (x / y).trunc()
+def _divided(x: Any, y: Any, *, rounding_mode: str | None = "floor") -> Any:
+    quotient = x / y
+    if rounding_mode is None:
+        return quotient
+    return quotient.floor() if rounding_mode == "floor" else quotient.trunc()
 
 
 def _is_nan(x: Any) -> Any:

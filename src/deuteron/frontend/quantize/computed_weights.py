@@ -23,7 +23,7 @@ def write(model: fx.GraphModule) -> None:
 
 def _linear(_: fx.GraphModule, layer: fx.Node) -> fx.Node | None:
     x, weight, bias = cast("tuple[fx.Node, fx.Node, fx.Node | None]", (*layer.args, None)[:3])
-    if not _is_computed(weight, bias):
+    if not _is_computed(weight, bias) or weight.meta["val"].dim() != 2:
         return None
     if not reads_inputs(weight):
         return call(layer, aten.add.Tensor, call(layer, aten.linear.default, x, weight), bias)

@@ -105,7 +105,7 @@ def _taken(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if any(isinstance(arg, fx.Node) and value is None for arg, value in zip(rest, given, strict=True)):
         return None
     value = cast(Tensor, cast(fx.Node, x).meta["val"])
-    if node.target is aten.as_strided.default and not value.is_contiguous():
+    if node.target is aten.as_strided.default and not _is_whole(value):
         return None
     places = cast(Any, node.target)(torch.arange(value.numel()).reshape(value.shape), *given, **node.kwargs)
     kept = constant(model, node, f"{node.name}_places", places.flatten())
@@ -152,6 +152,11 @@ def _filled(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     mask = torch.zeros(shape[dim], dtype=torch.bool).index_fill(0, places, True)
     mask = mask.reshape([-1, *[1] * (len(shape) - 1 - dim % len(shape))])
     return call(node, aten.masked_fill.Scalar, x, constant(model, node, f"{node.name}_mask", mask), number)
+
+
+def _is_whole(value: Tensor) -> bool:
+    """True for a tensor that has all of its memory, in order."""
+    return value.is_contiguous() and value.numel() * value.element_size() == value.untyped_storage().nbytes()
 
 
 def _fake_quantized(_: fx.GraphModule, node: fx.Node) -> fx.Node:

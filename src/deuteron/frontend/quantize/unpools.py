@@ -55,13 +55,13 @@ def _pool(indices: fx.Node) -> _Pool | None:
     window, stride, padding, dilation = (
         numbers(one, rank) for one in (given[1], given[2] or given[1], given[3], given[4])
     )
-    pooled = cast(fx.Node, source).meta["val"][0].shape[-rank:]
+    pooled = source.meta["val"][0].shape[-rank:]
     sizes = cast(fx.Node, source.args[0]).meta["val"].shape[-rank:]
     is_whole = all(count * step <= size for count, step, size in zip(pooled, window, sizes, strict=True))
     is_batch = len(source.meta["val"][0].shape) == rank + 2
     if window != stride or any(padding) or any(step != 1 for step in dilation) or not is_whole or not is_batch:
         return None
-    return _Pool(source, [*window, 1] if is_signal else window, is_signal)
+    return _Pool(source, [*window, 1] if is_signal else window, bool(is_signal))
 
 
 def _masks(pool: _Pool) -> list[fx.Node]:

@@ -23,6 +23,9 @@ from deuteron.views.compare.rounding_spread import ONCE
 
 _CHANNELS_LAST = "_nhwc"
 
+MOST_DIFFER = 0.1
+"""The share of an operator's results that a second rounding moves: an operator that is off by a step moves more."""
+
 
 @dataclass(slots=True)
 class CpuResult:
@@ -91,8 +94,10 @@ class CpuOperators:
 
     @property
     def are_exact(self) -> bool:
-        """Return true if all operators were compared, and none differs by more than its rounding allows."""
-        return len(self.results) == self.computing and not any(result.beyond for result in self.results)
+        """Return true if all operators were compared, none differs by more than its rounding allows, and few differ."""
+        if len(self.results) < self.computing or any(result.beyond for result in self.results):
+            return False
+        return all(result.mismatches <= MOST_DIFFER * result.elements for result in self.results)
 
     def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> list[Tensor]:
         """Compare one run, and return the outputs that the operators' results, `values` by instruction, lead to."""

@@ -137,9 +137,9 @@ def check(
 ) -> None:
     """Add one output of one sample to its result.
 
-    `moves` returns how far ties alone move PyTorch's outputs. `exact` has the values to which the results of the
-    program's operators lead, if all of these are PyTorch's on the same operands, except for ties: then ties explain any
-    difference of an output with these values.
+    `moves` returns how far ties alone move PyTorch's outputs. If all operators of the program compute what PyTorch does
+    of the same operands, except for ties, `exact` has the output that they lead to. Ties explain any difference of an
+    equal output.
     """
     ours = actual.astype(np.float64)
     if affine is not None and actual.dtype.name in ("int8", "int16"):
@@ -168,7 +168,7 @@ def check(
     if result.integer and largest:
         result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
     if largest > result.bound and not result.integer:
-        is_proven = exact is not None and bool((in_steps(np.abs(ours - exact)) <= result.bound).all())
+        is_proven = exact is not None and bool((in_steps(np.abs(ours - exact.astype(np.float64))) <= result.bound).all())
         of_ties = largest if is_proven else float(explained().max(initial=0))
         bound = max(result.bound, math.ceil(of_ties) if is_proven else min(math.ceil(of_ties), result.most_tied))
         result.allowed = max(result.allowed, bound)
