@@ -49,6 +49,7 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     ),
     lambda x, y: torch.cummax(x, 1)[0] + torch.cummin(y, 0).values,
     lambda x, y: x // (y.abs() + 1) + torch.div(x * 3, y.abs() + 1, rounding_mode="trunc"),
+    lambda x, y: torch.div(x, y.abs() + 1, rounding_mode=None),
 ]
 
 OUTER: list[Callable[[Tensor, Tensor], Any]] = [

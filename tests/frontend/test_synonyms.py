@@ -94,6 +94,11 @@ def test_they_compute_the_same_without_the_operator(function: Callable[[Tensor],
     assert not any(name in str(target) for target in found)
 
 
+def test_strides_of_a_part_of_a_memory_stay():
+    found = rewritten(Call(lambda x: x[1:].as_strided((2, 2), (2, 1), 0) * 2), (4, 2), synonyms.write)
+    assert aten.as_strided.default in found
+
+
 def test_values_that_share_a_place_stay():
     places = torch.tensor([[1, 1], [0, 0], [1, 1], [0, 0]])
     found = rewritten(

@@ -223,7 +223,7 @@ static bool is_depthwise(const layer_t *layer)
     return layer->p->groups > 1 && layer->inputs == 1 && layer->outputs == 1 && layer->patch <= DTN_CM_S16_TAPS;
 }
 
-/* So many images: one, or all of those that `is_one_run` tells of. */
+/* The number of images in one run: all of them where `is_one_run` holds, else one. */
 static void run_images(const layer_t *layer, const int16_t *image, int16_t *output, size_t images)
 {
     const params_t *p = layer->p;

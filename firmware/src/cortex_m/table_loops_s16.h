@@ -12,7 +12,7 @@
 /** Bits behind the point that entries of a table have. */
 enum { DTN_CM_TABLE_BITS = 8 };
 
-/** interpolate_s16.c: values of the function that `interpolate_s16` has,. */
+/** interpolate_s16.c: values of the function that `interpolate_s16` has. */
 void dtn_cm_interpolate_elements(const dtn_cm_interpolate_s16_params_t *p, const int16_t *in, const int32_t *table,
                                  int16_t *out);
 
