@@ -168,7 +168,8 @@ def check(
     if result.integer and largest:
         result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
     if largest > result.bound and not result.integer:
-        is_proven = exact is not None and bool((in_steps(np.abs(ours - exact.astype(np.float64))) <= result.bound).all())
+        near = None if exact is None else in_steps(np.abs(ours - exact.astype(np.float64))) <= result.bound
+        is_proven = near is not None and bool(near.all())
         of_ties = largest if is_proven else float(explained().max(initial=0))
         bound = max(result.bound, math.ceil(of_ties) if is_proven else min(math.ceil(of_ties), result.most_tied))
         result.allowed = max(result.allowed, bound)
