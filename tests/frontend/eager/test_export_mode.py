@@ -105,6 +105,11 @@ def measured(m: Any, x: Tensor) -> Tensor:
     return x * 2 if m.mean.abs().max() > 1.5 else x
 
 
+def set_together(m: Any, x: Tensor) -> Tensor:
+    torch._foreach_copy_([m.seen], [x])
+    return x * 2 if m.seen.abs().max() > 1.5 else x
+
+
 def drawn(m: Any, x: Tensor) -> Tensor:
     return x * 2 if torch.bernoulli(m.chance) > 0 else x
 
@@ -164,7 +169,17 @@ def limit_set(m: Any, x: Tensor) -> Tensor:
 
 
 UNSEEN = [
-    *(zeros_set, seen_set, seen_set_by_data, measured, drawn, row_clamped, rows_clamped, row_of_row_clamped),
+    *(
+        zeros_set,
+        seen_set,
+        seen_set_by_data,
+        set_together,
+        measured,
+        drawn,
+        row_clamped,
+        rows_clamped,
+        row_of_row_clamped,
+    ),
     *(asks_first, asks_by_name, asks_dynamo, branches_of_unlike_shape, doubled, gate_opens, limit_set),
 ]
 """What the samples do not show."""

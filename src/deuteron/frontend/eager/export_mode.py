@@ -36,6 +36,9 @@ _NUMBERS = frozenset(_CONVERSIONS.split())
 _PURE = frozenset(["__get__", "__getitem__", "__iter__", "bool", "double", "float", "int", "long"])
 """Functions that change no operand, and have no operator of their name."""
 
+_UNCOUNTED = frozenset({"__set__", "batch_norm", "instance_norm"})
+"""Functions that may change tensors and count no version."""
+
 _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
 """Functions whose result has a size that depends on values."""
 
@@ -123,7 +126,7 @@ class _ExportMode(TorchFunctionMode):
         if func == _DATA:
             return args[0].detach()
         name = getattr(func, "__name__", "")
-        if name in ("__set__", "batch_norm", "instance_norm"):  # these change tensors, and no version
+        if name in _UNCOUNTED or name.startswith("_foreach"):
             self._known.clear()
         self.check((args, kwargs))
         if name in ("__getitem__", "__setitem__"):
