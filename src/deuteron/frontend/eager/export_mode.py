@@ -4,6 +4,7 @@ Values that depend on weights, buffers and literals alone are known when a model
 `if self.scale > 1`, `self.lengths.tolist()` and `x[:, self.mask]` fail although they do the same in each run.
 """
 
+import functools
 import inspect
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -50,26 +51,21 @@ def in_export_mode(module: nn.Module) -> nn.Module:
     at run time, in place of an unknown number. Values that depend on constants alone are known. Queries of user code
     whether PyTorch exports, compiles or traces it are false.
     """
-    if isinstance(module, torch.jit.ScriptModule):  # which takes no hooks
+    if isinstance(module, torch.jit.ScriptModule):  # which has no forward function in Python
         return module
-    weights, runs = {name: value.detach() for name, value in _tensors(module)}, list[tuple[ExitStack, _ExportMode]]()
+    weights, run = {name: value.detach() for name, value in _tensors(module)}, module.forward
 
-    def begin(*_: object) -> None:
-        mode, stack = _ExportMode(), ExitStack()
+    @functools.wraps(run)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        mode = _ExportMode()
         for name, value in _tensors(module):
             mode.learn(value, weights[name])
-        stack.enter_context(_queries_answered())
-        stack.enter_context(mode)
-        runs.append((stack, mode))
-
-    def end(_: object, __: object, outputs: object) -> None:
-        stack, mode = runs.pop()
-        stack.close()
+        with _queries_answered(), mode:
+            outputs = run(*args, **kwargs)
         mode.check(outputs)
+        return outputs
 
-    hooked: Any = module
-    hooked.register_forward_pre_hook(begin, prepend=True)
-    hooked.register_forward_hook(end, always_call=True)
+    cast(Any, module).forward = forward
     return module
 
 
