@@ -57,7 +57,7 @@ class Result:
     kinds: dict[str, int]
     wanted: int
     identical: bool
-    activations: api.Activations = api.Activations.INT8
+    activations: str = api.Activations.INT8.value
 
     def problems(self) -> list[str]:
         """Return the broken bounds."""
@@ -69,7 +69,7 @@ class Result:
     @property
     def title(self) -> str:
         """The network, target and board."""
-        kind = "" if self.activations is api.Activations.INT8 else f" ({self.activations.value})"
+        kind = "" if self.activations == api.Activations.INT8.value else f" ({self.activations})"
         return f"{self.network}{kind} for {self.target} on {self.board}"
 
 
@@ -103,7 +103,7 @@ def measure(network: str, target: str, build: Path, board: str, toolchain: Toolc
     identical = compare(board, [run.outputs for run in report.runs], list(api.run_each(build, data))).passed
     kinds = kinds_of(report.runs[0], [step.title for step in firmware.record.steps])
     bar = wanted(network, target, board, activations)
-    return Result(network, target, board, report.runs[0].instructions, kinds, bar, identical, activations)
+    return Result(network, target, board, report.runs[0].instructions, kinds, bar, identical, activations.value)
 
 
 def results(options: argparse.Namespace) -> Results:
