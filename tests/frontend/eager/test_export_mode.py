@@ -1,4 +1,4 @@
-"""What depends on weights, buffers and literals alone is known in an export, as it is in eager PyTorch."""
+"""Exports know the values that depend on weights, buffers and literals alone, as eager PyTorch does."""
 
 from collections.abc import Callable
 from typing import Any
@@ -61,7 +61,7 @@ CONSTANTS: list[Callable[[Any, Tensor], Tensor]] = [
     lambda m, x: x if (m.layer.weight == 0).float().mean() > 0.5 else -x,
     lambda _, x: x / n if (n := torch.tensor(x.shape[1])) > 4 else x,
 ]
-"""What constants decide."""
+"""Functions with decisions that depend on constants alone."""
 
 SELECTIONS: list[Callable[[Any, Tensor], Tensor]] = [
     lambda _, x: x[x.sum(1).argmax()],
@@ -182,7 +182,7 @@ UNSEEN = [
     ),
     *(asks_first, asks_by_name, asks_dynamo, branches_of_unlike_shape, doubled, gate_opens, limit_set),
 ]
-"""What the samples do not show."""
+"""Functions that compute something else for inputs beyond the range of the samples."""
 
 
 @pytest.mark.parametrize("function", UNSEEN)
