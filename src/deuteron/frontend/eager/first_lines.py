@@ -13,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.observe import Observed, copied, environment, seeded
 from deuteron.frontend.eager.state import digest
 from deuteron.frontend.inputs import Inputs, copies
@@ -58,10 +57,10 @@ def queries_mode(observed: Observed) -> bool:
 
 def first_difference(graph: fx.GraphModule, observed: Observed, sample: Inputs) -> Source | None:
     """Return the line of the first operator whose result no eager run computes."""
-    recorder = _Recorder()
-    with environment(observed.module), torch.no_grad(), quiet(), recorder:
+    with environment(observed.module), torch.no_grad(), quiet(), _Operators() as operators:
         copied(observed.module)(*copies(sample))
-    found = recorder.digests | {digest(x) for x in (*sample, *graph.parameters(), *graph.buffers())}
+    found = {value for (_, values), _ in operators.called for value in values}
+    found |= {digest(x) for x in (*sample, *graph.parameters(), *graph.buffers())}
 
     class First(fx.Interpreter):
         source: Source | None = None
@@ -102,27 +101,10 @@ class _Operators(TorchDispatchMode):
 
     def __init__(self) -> None:
         cast(Any, super()).__init__()
-        self.called = list[tuple[object, tuple[str, int, str] | None]]()
+        self.called = list[tuple[tuple[object, list[object]], tuple[str, int, str] | None]]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         values = [digest(one) if isinstance(one, Tensor) else one for one in pytree.tree_leaves((args, kwargs, result))]
         self.called.append(((func, values), last_user_line("".join(traceback.format_stack()))))
-        return result
-
-
-class _Recorder(TorchDispatchMode):
-    """Records the result of every operator."""
-
-    supports_higher_order_operators = True
-
-    def __init__(self) -> None:
-        cast(Any, super()).__init__()
-        self.digests = set[object]()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for value in flat(result):
-            if isinstance(value, Tensor):
-                self.digests.add(digest(value))
         return result
