@@ -34,7 +34,7 @@ _CONVERSIONS = "__bool__ __float__ __index__ __int__ allclose equal is_nonzero i
 _NUMBERS = frozenset(_CONVERSIONS.split())
 """Functions that return Python values."""
 
-_PURE = frozenset(["__get__", "__getitem__", "__iter__", "bool", "double", "float", "int", "long"])
+_PURE = frozenset(["__get__", "__getitem__", "bool", "double", "float", "int", "long"])
 """Functions that change no operand, and have no operator of their name."""
 
 _UNCOUNTED = frozenset({"__set__", "batch_norm", "instance_norm"})
