@@ -216,6 +216,25 @@ def sliced_once() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Sliced().eval(), (torch.randn(1, 6, 5, 5),), api.BuildOptions()
 
 
+class Pyramid(nn.Module):
+    """Images that are outputs and that other layers read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.first(x)
+        z = self.second(functional.max_pool2d(y, 2))
+        return y, z, y + functional.interpolate(z, scale_factor=2), y.permute(0, 3, 1, 2).softmax(-1)
+
+
+def pyramid() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Pyramid` with its input."""
+    torch.manual_seed(0)
+    return Pyramid().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
 def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Joined` with its input."""
     torch.manual_seed(0)
@@ -268,14 +287,19 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 BUILDS = [
-    (make, target) for make in (pieces, attention, averaged, without_axes, sliced, sliced_once) for target in TARGETS
+    (make, target)
+    for make in (pieces, attention, averaged, without_axes, sliced, sliced_once, pyramid)
+    for target in TARGETS
 ]
 
 
 @pytest.mark.parametrize(
     ("make", "target"),
     full.only(
-        BUILDS, BUILDS[0], (attention, "ethos-u85-256"), (sliced, "ethos-u55-128"), (sliced_once, "ethos-u55-128")
+        BUILDS,
+        BUILDS[0],
+        (attention, "ethos-u85-256"),
+        *((make, "ethos-u55-128") for make in (sliced, sliced_once, pyramid)),
     ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:

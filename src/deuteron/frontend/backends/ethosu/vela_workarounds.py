@@ -20,6 +20,9 @@ operands do not. The shapes may differ by a reshape: Vela reshapes layers whose 
 matrix products and data movement are decomposed otherwise. Such an activation is reshaped to one sample, unless it
 follows an elementwise operator, which Vela decomposes in the same way.
 
+Outputs. Vela drops an output that a transpose gives and another transpose reads. The second one reads the operand of
+the first instead.
+
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
 slice, matrix products also that of a reshaped slice. Minima and maxima also overwrite the tensor that they are padded
 or concatenated with. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
@@ -60,6 +63,8 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
         chains: whether the accelerator chains operators.
     """
     for node in list(module.graph.nodes):
+        if _kind(node) == "TRANSPOSE" and _is_transposed_output(node.all_input_nodes[0]):
+            _join_transposes(node)
         if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
         if _kind(node) in _ACTIVATIONS and _is_decomposed_activation(node) and _may_have_another_shape(node):
@@ -69,6 +74,21 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _identity(source))
     module.recompile()
+
+
+def _is_transposed_output(node: fx.Node) -> bool:
+    return _kind(node) == "TRANSPOSE" and any(user.op == "output" for user in node.users)
+
+
+def _join_transposes(second: fx.Node) -> None:
+    """Let a transpose of a transpose read the operand of the first one, or give its readers that operand."""
+    first = second.all_input_nodes[0]
+    source, inner = cast("tuple[fx.Node, Sequence[int]]", first.args)
+    joined = [inner[axis] for axis in cast("Sequence[int]", second.args[1])]
+    second.args = (source, joined)
+    if joined == sorted(joined):
+        second.replace_all_uses_with(source)
+        second.graph.erase_node(second)
 
 
 def _is_decomposed_activation(activation: fx.Node) -> bool:
