@@ -50,6 +50,9 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.cummax(x, 1)[0] + torch.cummin(y, 0).values,
     lambda x, y: x // (y.abs() + 1) + torch.div(x * 3, y.abs() + 1, rounding_mode="trunc"),
     lambda x, y: torch.div(x, y.abs() + 1, rounding_mode=None),
+    lambda x, y: torch.copysign(x, y) + torch.heaviside(x.relu(), y[0]),
+    lambda x, y: torch.vander(x[0], 3) + torch.linalg.vander(y[0], N=3),
+    lambda x, y: torch.trapezoid(x, dx=0.5) + torch.trapz(y, dx=2.0, dim=1),
 ]
 
 OUTER: list[Callable[[Tensor, Tensor], Any]] = [
@@ -58,6 +61,7 @@ OUTER: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.linalg.cross(x[:, :3], y[:, 1:4]) + torch.cross(y[:, :3], x[:, :3], dim=1),
     lambda x, y: torch.cat([*torch.hsplit(x, 2), *torch.hsplit(y, [3])], 1),
     lambda x, y: torch.meshgrid(x[0], y[0], indexing="ij")[1] * torch.cartesian_prod(x[0], y[0])[:8, :1],
+    lambda x, y: torch.mv(x, y[0]) + torch.renorm(x, 2, 0, 1.0).sum(1),
     lambda x, y: torch.linalg.matrix_power(x[:, :2], 3) + torch.linalg.vecdot(x, y)[:, None],
 ]
 """Composites of operators that other passes write."""

@@ -18,6 +18,11 @@ FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: torch.fmin(x, x * 2), [aten.mul.Tensor, aten.minimum.default]),
     (lambda x: torch.sub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),
     (lambda x: torch.rsub(x, x.abs()), [aten.abs.default, aten.sub.Tensor]),
+    (lambda x: torch.rsub(x, 1, alpha=2), [aten.mul.Tensor, aten.rsub.Scalar]),
+    (
+        lambda x: functional.hardtanh(x, 0, 1) + functional.hardtanh(x, -1, 1),
+        [aten.hardtanh.default] * 2 + [aten.add.Tensor],
+    ),
     (lambda x: torch.rsub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),
     (lambda x: torch.add(x, x.abs(), alpha=-2), [aten.abs.default, aten.mul.Tensor, aten.add.Tensor]),
     (lambda x: torch.ldexp(x, torch.tensor([3, -1])), [aten.to.dtype, aten.exp2.default, aten.mul.Tensor]),

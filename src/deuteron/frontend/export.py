@@ -32,6 +32,10 @@ KEEPS = (
     "application then keeps the value between runs"
 )
 
+FIXED_SHAPES = (
+    "every shape must be known when compiling: remove dynamic dimensions, and replace operators whose result size "
+    "depends on data by ones of fixed size, such as `y[mask]` by `torch.where(mask, y, 0)`"
+)
 
 DERIVES = "write the derivative with operators, or compute it outside of the model: a program runs no backward pass"
 
@@ -45,8 +49,10 @@ def not_exported(error: Exception) -> InputError:
     line = last_user_line(str(error)) or user_line_of(error)
     what = first_line(error)
     hint = "`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
-    if "data-dependent" in what.lower():
+    if "data-dependent" in what.lower() or "data dependent" in what.lower():
         what, hint = "Data-dependent branching", BRANCHES
+    elif "unbacked symbols" in what:
+        what, hint = "the shape of a value depends on data", FIXED_SHAPES
     elif "autograd.grad" in what or (line and (".backward(" in line[2] or "autograd.grad(" in line[2])):
         what, hint = "it computes gradients", DERIVES
     elif line and "pack" in line[2] and "_sequence(" in line[2]:
@@ -98,8 +104,7 @@ def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
             f"{what} has the dynamic shape [{', '.join(_text(dim) for dim in value.shape)}]"
             f"{f', at `{source.code}`' if source else ''}",
             where=str(source) if source else None,
-            hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
-            "whose result size depends on data by ones of fixed size, such as `y[mask]` by `torch.where(mask, y, 0)`",
+            hint=FIXED_SHAPES,
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.frontend.eager import checks
 from torch import Tensor, nn
 from torch.compiler import is_exporting
 from torch.nn import functional
@@ -72,7 +73,7 @@ SELECTIONS: list[Callable[[Any, Tensor], Tensor]] = [
 """Places that depend on inputs."""
 
 
-@pytest.mark.parametrize("function", CONSTANTS + SELECTIONS)
+@pytest.mark.parametrize("function", [*CONSTANTS, *SELECTIONS, checks.asserts, checks.raises, checks.warns])
 def test_the_graph_computes_what_the_module_does(function: Callable[[Any, Tensor], Tensor]) -> None:
     module = Net(function).eval()
     _, graph = captured(module, SAMPLES)
@@ -82,6 +83,12 @@ def test_the_graph_computes_what_the_module_does(function: Callable[[Any, Tensor
         torch.testing.assert_close(ours, module(x))
     values = [node.meta.get("val") for node in graph.graph.nodes]
     assert all(isinstance(size, int) for value in values if isinstance(value, Tensor) for size in value.shape)
+
+
+@pytest.mark.parametrize("function", [checks.branches, checks.returns])
+def test_branches_on_values_are_refused(function: Callable[[Any, Tensor], Tensor]) -> None:
+    with pytest.raises(DeuteronError, match="Data-dependent branching"):
+        captured(Net(function).eval(), SAMPLES)
 
 
 def zeros_set(m: Any, x: Tensor) -> Tensor:

@@ -115,11 +115,6 @@ def long_tensor(m: Any, x: Tensor) -> Tensor:
     return x + m.kept[:1] if len(m.kept) == 20 else x
 
 
-def keyed(m: Any, x: Tensor) -> Tensor:
-    m.kept["last"] = m.kept.get("last", 0) + x
-    return m.kept["last"]
-
-
 def counted(m: Any, x: Tensor) -> Tensor:
     m.kept += 1
     return x * 2 if m.kept <= 2 else x
@@ -221,7 +216,6 @@ STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
     (lambda: Net(long_list, kept=[]), "attribute `kept`", "m.kept = [*m.kept, x][-20:]"),
     (lambda: Net(long_deque, kept=collections.deque(maxlen=20)), "attribute `kept`", "m.kept.append(x)"),
     (lambda: Net(long_tensor, kept=ZEROS.clone()), "attribute `kept`", "m.kept = torch.cat([m.kept, x])[-20:]"),
-    (lambda: Net(keyed, kept={}), "attribute `kept`", 'm.kept["last"] = m.kept.get("last", 0) + x'),
     (lambda: Net(counted, kept=0), "attribute `kept`", "m.kept += 1"),
     (lambda: Net(counted_from_nothing), "attribute `kept`", 'm.kept = getattr(m, "kept", 0) + 1'),
     (lambda: Net(in_slots, state=Slots()), "attribute `state.step`", "m.state.step += 1"),

@@ -1,5 +1,6 @@
 """Networks that keep state in the forms that PyTorch programs use, each with one row of eight numbers as input."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -202,6 +203,37 @@ def tupled(m: Any, x: Tensor) -> Tensor:
     return h
 
 
+def queued(m: Any, x: Tensor) -> Tensor:
+    m.frames.append(x)
+    return torch.cat([*m.frames]).mean(0, keepdim=True)
+
+
+def shifted(m: Any, x: Tensor) -> Tensor:
+    m.frames.pop(0)
+    m.frames.append(x)
+    return sum(m.frames)
+
+
+def looked_up(m: Any, x: Tensor) -> Tensor:
+    for key in ("a", "b"):
+        x = 0.5 * m.kept.get(key, torch.zeros_like(x)) + x
+        m.kept[key] = x
+    return x
+
+
+def from_number(m: Any, x: Tensor) -> Tensor:
+    m.mem = 0.5 * m.mem + x
+    spike = (m.mem > 0.3).float()
+    m.mem = m.mem - spike
+    return spike
+
+
+def from_numbers(m: Any, x: Tensor) -> Tensor:
+    h, c = m.pair
+    m.pair = (0.5 * h + x, 0.5 * c + 2 * x)
+    return m.pair[0] * m.pair[1]
+
+
 class Recurrent(nn.Module):
     """A recurrent layer whose hidden state is an attribute that starts as None."""
 
@@ -307,6 +339,11 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
     "swapped": lambda: Keeps(swapped, old=row(), older=row()),
     "returned_before": lambda: Keeps(returned_before, h=row()),
     "tupled": lambda: Keeps(tupled, pair=(row(), row())),
+    "queued": lambda: Keeps(queued, frames=deque([row()] * 3, maxlen=3)),
+    "shifted": lambda: Keeps(shifted, frames=[row(), row() + 1]),
+    "looked_up": lambda: Keeps(looked_up, kept={}),
+    "from_number": lambda: Keeps(from_number, mem=0.0),
+    "from_numbers": lambda: Keeps(from_numbers, pair=(1, 0.5)),
     "lstm": lambda: Recurrent(nn.LSTM),
     "gru": lambda: Recurrent(nn.GRU),
     "rnn": lambda: Recurrent(nn.RNN),

@@ -1,5 +1,8 @@
 """A module's state becomes inputs and outputs of its graph, which computes what the module does in a sequence."""
 
+from collections import deque
+from typing import Any
+
 import pytest
 import torch
 from tests.frontend.state import forms
@@ -79,12 +82,43 @@ def test_a_start_with_none_is_compared_on_every_sample():
     torch.testing.assert_close(run(graph, (x, observed.variables[0].initial)), (x, 0.5 * x))
 
 
+def first_kept(m: Any, x: Tensor) -> Tensor:
+    m.kept["h"] = 0.5 * m.kept.get("h", x) + x
+    return m.kept["h"]
+
+
+def warming_up(m: Any, x: Tensor) -> Tensor:
+    m.kept.append(x)
+    return torch.cat([*m.kept]).mean(0, keepdim=True)
+
+
+@pytest.mark.parametrize(("function", "kept"), [(first_kept, {}), (warming_up, deque(maxlen=3))])
+def test_a_start_without_a_tensor_that_computes_something_else_is_refused(function: Any, kept: object):
+    error = refused(forms.Keeps(function, kept=kept), stream(3))
+    assert isinstance(error, StateError)
+    assert error.message.startswith("a run of the model changes the attribute `kept`, and later runs read it")
+
+
+def test_a_number_that_no_sample_changes_is_a_variable():
+    def counted(m: Any, x: Tensor) -> Tensor:
+        m.count = m.count + (x > 50).sum()
+        return x * m.count
+
+    module = forms.Keeps(counted, count=0).eval()
+    observed, graph = captured(module, stream(3))
+    ((x,),) = stream(1)
+    with torch.no_grad():
+        wanted = [module(x * 1e4), module(x)]
+    first, count = run(graph, (x * 1e4, observed.variables[0].initial))
+    torch.testing.assert_close([first, run(graph, (x, count))[0]], wanted)
+
+
 def test_a_start_with_none_needs_a_sample_that_is_not_zero():
     error = refused(Starts(at_the_input=True), [(forms.row(),)] * 3)
     assert isinstance(error, InputError)
     assert error.message == (
-        "the attribute `h` starts as None, and the input `x` is zero in all samples: they do not show whether the "
-        "model computes the same with zeros"
+        "the attribute `h` starts without a tensor, and the input `x` is zero in all samples: they do not show whether "
+        "the model computes the same with one"
     )
     assert error.hint == "give samples with other values, or start with a tensor"
     assert error.where is not None

@@ -117,20 +117,20 @@ def _without_settled(
 
 
 def _check_start(observed: Observed) -> None:
-    """Refuse zeros in place of None if the samples cannot tell them apart: `if self.h is None: self.h = x`.
+    """Refuse tensors in place of None if the samples cannot tell them apart: `if self.h is None: self.h = x`.
 
     Raises:
         InputError: an input is zero in all samples.
     """
-    attribute = next((one for one in observed.attributes if one.starts_as_none), None)
+    attribute = next((one for one in observed.attributes if one.starts_otherwise), None)
     if attribute is None:
         return
     inputs = list(zip(*observed.samples, strict=True))
     for name, values in zip(argument_names(observed.module, len(inputs)), inputs, strict=True):
         if not any(bool(value.any()) for value in values):
             raise InputError(
-                f"the {attribute.place.path} starts as None, and the input `{name}` is zero in all samples: they do "
-                "not show whether the model computes the same with zeros",
+                f"the {attribute.place.path} starts without a tensor, and the input `{name}` is zero in all samples: "
+                "they do not show whether the model computes the same with one",
                 where=str(attribute.source) if attribute.source else None,
                 hint="give samples with other values, or start with a tensor",
             )

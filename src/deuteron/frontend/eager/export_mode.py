@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import UnsupportedError
+from deuteron.frontend.eager import raising_checks
 from deuteron.frontend.eager.user_code import is_library
 from deuteron.frontend.quantize.inplace import storage_of
 from deuteron.frontend.upstream import private_apis
@@ -48,8 +49,8 @@ def in_export_mode(module: nn.Module) -> nn.Module:
     """Make a module run in the mode of this file, and return it; PyTorch's own mode for exports is the outer one.
 
     `x.data` is `x.detach()`, whose memory and changes PyTorch follows. An index that is a tensor of one integer selects
-    at run time, in place of an unknown number. Values that depend on constants alone are known. Queries of user code
-    whether PyTorch exports, compiles or traces it are false.
+    at run time, in place of an unknown number. Values that depend on constants alone are known. Checks of values that
+    only raise errors pass. Queries of user code whether PyTorch exports, compiles or traces it are false.
     """
     if isinstance(module, torch.jit.ScriptModule):  # which has no forward function in Python
         return module
@@ -132,6 +133,10 @@ class _ExportMode(TorchFunctionMode):
         is_constant = bool(known) and all(known)
         if is_constant and name in _NUMBERS:
             return self._real(func, args, kwargs)
+        if name == "__bool__" and (value := _passing()) is not None:
+            return value
+        if func == cast(Any, torch)._assert:  # noqa: SLF001 - models call it in place of `assert`
+            return None
         if is_constant and (name in _OF_DATA or (name == "where" and len(known) == 1)):
             return pytree.tree_map_only(Tensor, _literal, self._real(func, args, kwargs))
         if name == "repeat_interleave" and len(known) > 1 and known[1] and kwargs.get("output_size") is None:
@@ -189,6 +194,16 @@ class _ExportMode(TorchFunctionMode):
         if dim is None:
             x, dim = x.flatten(), 0
         return x.index_select(dim, _literal(self._real(torch.repeat_interleave, (repeats,), {})))
+
+
+def _passing() -> bool | None:
+    """Return the truth value that lets a check of user code pass, if it is at one that only raises an error."""
+    frame: Any = inspect.currentframe()
+    while frame is not None and is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    value = raising_checks.passing(frame) if frame is not None else None
+    del frame  # it would keep tensors alive
+    return value
 
 
 def _version(tensor: Tensor) -> int:

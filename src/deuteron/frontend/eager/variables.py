@@ -28,13 +28,13 @@ class Attribute:
         place: the attribute.
         value: its value before the first run: a tensor, or a structure of tensors.
         source: the line that changes it, if it is known.
-        starts_as_none: whether `value` is zeros in place of None.
+        starts_otherwise: whether `value` has tensors in place of None, numbers or missing entries of dictionaries.
     """
 
     place: Place
     value: object
     source: Source | None = None
-    starts_as_none: bool = False
+    starts_otherwise: bool = False
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -66,8 +66,9 @@ class Variable:
 def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source | None) -> Attribute | None:
     """Return the attribute at a place if a run leaves tensors of the same structure, shapes and dtypes there.
 
-    None becomes zeros: most modules that start with None compute the same with zeros, which the comparison of the
-    exported graph with the module decides, from the start on every sample.
+    None, or an entry that a dictionary lacks, becomes zeros; a number becomes a tensor of it. Most modules that start
+    so compute the same with tensors, which the comparison of the exported graph with the module decides, from the
+    start on every sample. Tensors that share memory at first alone become separate ones.
     """
     first, later = before.find(place), after.find(place)
     if first is None or later is None or not place.path.startswith("attribute"):
@@ -75,9 +76,32 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
     value, new = first.holder.get(place.name), later.holder.get(place.name)
     if not _holds_tensors(new):
         return None
-    if starts_as_none := value is None:
-        value = pytree.tree_map(torch.zeros_like, new)
-    return Attribute(place, value, source, starts_as_none) if _form(value) == _form(new) else None
+    start = _start(value, new)
+    if _form(start) != _form(new):
+        return None
+    if _sharing(start) != _sharing(new):
+        start = pytree.tree_map(torch.clone, start)
+    return Attribute(place, start, source, _form(value) != _form(start))
+
+
+def _start(value: Any, new: Any) -> Any:
+    """Return a value with tensors where a later one has them, and it has None, numbers or no entries."""
+    if value is None:
+        return pytree.tree_map(torch.zeros_like, new)
+    if isinstance(new, Tensor) and isinstance(value, bool | int | float):
+        return torch.full_like(new, value)
+    if isinstance(new, dict) and isinstance(value, dict) and type(new) is type(value):
+        held, entries = cast("dict[Any, Any]", value), cast("dict[Any, Any]", new)
+        return {**held, **{key: _start(held.get(key), one) for key, one in entries.items()}}
+    if isinstance(new, list | tuple) and type(new) is type(value) and len(cast("list[Any]", new)) == len(value):
+        return pytree.tree_map(_start, value, new, is_leaf=lambda one: one is not value)
+    return value
+
+
+def _sharing(value: object) -> list[int]:
+    """Return for each tensor the first one of them that has the same memory."""
+    memories = [one.untyped_storage().data_ptr() for one in pytree.tree_leaves(value)]
+    return [memories.index(one) for one in memories]
 
 
 def _holds_tensors(value: object) -> bool:

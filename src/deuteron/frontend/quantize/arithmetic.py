@@ -133,7 +133,7 @@ def bounded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     is_before_function = any(map(_is_function, node.users))
     if not (is_number and is_before_function):
         return None
-    return call(node, aten.hardtanh.default, x, max(ends[0], -_FAR), min(ends[1], _FAR))
+    return call(node, aten.hardtanh.default, x, float(max(ends[0], -_FAR)), float(min(ends[1], _FAR)))
 
 
 def _is_function(node: fx.Node) -> bool:

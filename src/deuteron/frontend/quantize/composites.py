@@ -29,9 +29,10 @@ NAMES = frozenset(_COMPOSITES.split())
 """Operators with suitable decompositions in PyTorch, by the names of its registry without overload."""
 
 _OUTER_COMPOSITES = """
-cartesian_prod cosine_embedding_loss cross diag diagflat dsplit einsum frobenius_norm gradient hinge_embedding_loss
-hsplit linalg_cross linalg_diagonal linalg_matmul linalg_matrix_norm linalg_matrix_power linalg_vecdot
-margin_ranking_loss matrix_power meshgrid msort nanmean special_ndtr sum_to_size trace triplet_margin_loss vsplit
+cartesian_prod cosine_embedding_loss cross diag diagflat dsplit einsum frobenius_norm gradient
+hinge_embedding_loss hsplit linalg_cross linalg_diagonal linalg_matmul linalg_matrix_norm linalg_matrix_power
+linalg_vecdot margin_ranking_loss matrix_power meshgrid msort mv nanmean renorm special_ndtr sum_to_size
+trace triplet_margin_loss vsplit
 """
 _OUTER = frozenset(_OUTER_COMPOSITES.split())
 """Composites of operators that other passes write differently, by the same names."""
@@ -165,6 +166,29 @@ def _angle(y: Any, x: Any) -> Any:
     return torch.where(y < 0, -angle, angle)
 
 
+def _with_sign(x: Any, y: Any) -> Any:
+    return torch.where(y < 0, -x.abs(), x.abs())
+
+
+def _heaviside(x: Any, at_zero: Any) -> Any:
+    return torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, at_zero))
+
+
+def _powers(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803 - PyTorch's name
+    count = x.shape[-1] if N is None else N
+    powers = [x**exponent if exponent else torch.ones(x.shape) for exponent in range(count)]
+    return torch.stack(powers if increasing else powers[::-1], -1)
+
+
+def _rising_powers(x: Any, *, N: int | None = None) -> Any:  # noqa: N803 - PyTorch's name
+    return _powers(x, N, increasing=True)
+
+
+def _trapezoids(x: Any, *, dx: float = 1, dim: int = -1) -> Any:
+    ends = x.select(dim, 0) + x.select(dim, -1)
+    return (x.sum(dim) - ends * 0.5) * dx
+
+
 def _added_product(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     return x * beta + a.matmul(b) * alpha
 
@@ -190,9 +214,14 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.div.Tensor_mode: _divided,
     aten.floor_divide.default: _divided,
     **dict.fromkeys((aten.count_nonzero.default, aten.count_nonzero.dim_IntList), _nonzeros),
+    aten.heaviside.default: _heaviside,
     aten.hypot.default: _hypotenuse,
     aten.linalg_cross.default: _linalg_cross,
     aten.trace.default: _trace,
+    aten.copysign.Tensor: _with_sign,
+    aten.vander.default: _powers,
+    aten.linalg_vander.default: _rising_powers,
+    **dict.fromkeys((aten.trapezoid.dx, aten.trapz.dx), _trapezoids),
     aten.isfinite.default: _is_finite,
     aten.isinf.default: _is_infinite,
     aten.isnan.default: _is_nan,

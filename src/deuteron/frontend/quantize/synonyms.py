@@ -40,13 +40,22 @@ def _scaled(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 def _with_factor(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A sum or difference of which one side is multiplied by a number."""
-    a, b = cast("tuple[fx.Node, fx.Node]", node.args[:2])
-    alpha, is_reversed = node.kwargs.get("alpha", 1), called(node) == "rsub"
-    if alpha == 1 and not is_reversed:
+    a, b, alpha = cast("tuple[Any, Any, float]", (*node.args, node.kwargs.get("alpha", 1))[:3])
+    is_reversed = called(node) == "rsub"
+    if alpha == 1 and not (is_reversed and isinstance(b, fx.Node)):
         return None
+    if not isinstance(b, fx.Node):
+        a, b = (call(node, aten.mul.Tensor, a, alpha), b) if is_reversed else (a, b * alpha)
+        return call(node, node.target, a, b)
     first, second = (b, a) if is_reversed else (a, b)
     factored = second if alpha == 1 else call(node, aten.mul.Tensor, second, alpha)
     return call(node, aten.sub.Tensor if is_reversed else node.target, first, factored)
+
+
+def _with_bounds(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A hardtanh whose bounds are its arguments; exports leave out bounds that are the integers -1 and 1."""
+    x, *bounds = cast("tuple[fx.Node, float, float]", node.args)
+    return None if len(bounds) == 2 else call(node, node.target, x, *map(float, bounds), *(-1.0, 1.0)[len(bounds) :])
 
 
 def _transposed(_: fx.GraphModule, node: fx.Node) -> fx.Node:
@@ -361,7 +370,8 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.aminmax.default: _both_extremes,
     aten.ldexp.Tensor: _scaled,
     aten.narrow.default: _narrowed,
-    **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.rsub.Tensor), _with_factor),
+    **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.rsub.Tensor, aten.rsub.Scalar), _with_factor),
+    aten.hardtanh.default: _with_bounds,
     **dict.fromkeys((aten.mT.default, aten.numpy_T.default, aten.matrix_H.default, aten.adjoint.default), _transposed),
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _dot),
     aten.avg_pool2d.default: _divided,
