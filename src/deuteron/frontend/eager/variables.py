@@ -90,10 +90,12 @@ def _start(value: Any, new: Any) -> Any:
         return pytree.tree_map(torch.zeros_like, new)
     if isinstance(new, Tensor) and isinstance(value, bool | int | float):
         return torch.full_like(new, value)
-    if isinstance(new, dict) and isinstance(value, dict) and type(new) is type(value):
+    if type(value) is not type(new):
+        return value
+    if isinstance(new, dict):
         held, entries = cast("dict[Any, Any]", value), cast("dict[Any, Any]", new)
         return {**held, **{key: _start(held.get(key), one) for key, one in entries.items()}}
-    if isinstance(new, list | tuple) and type(new) is type(value) and len(cast("list[Any]", new)) == len(value):
+    if isinstance(new, list | tuple) and len(cast("list[Any]", new)) == len(value):
         return pytree.tree_map(_start, value, new, is_leaf=lambda one: one is not value)
     return value
 
