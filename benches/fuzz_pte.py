@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.runtime.crafted import Crafted, constant, number, numbers, placed, truth, unplanned
+from tests.runtime.crafted_programs import Crafted, constant, number, numbers, placed, truth, unplanned
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests import store
-from tests.npu.ethosu import mixed
+from tests.npu.ethosu import mixed_network
 
 from deuteron import api
 from deuteron.board import boards, ethosu_driver, image, qemu, record
@@ -146,7 +146,7 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     options = FirmwareOptions(ethosu_driver=str(request.getfixturevalue(kind)))
-    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    made = image.build(mixed_network.built(), BOARD, options, Toolchain.find(image.OBJECTS))
     image.write(made, tmp_path / "firmware", force=False)
     assert made.record.sizes.module("stand_in").total == 0
     assert 20 < made.record.sizes.module("npu_driver").total < 200
@@ -159,7 +159,7 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
     # The core's copies are in memory before the NPU is started, and it is done before they are read.
     assert [word for word in re.findall(r"\t(dmb|blx)\b", listing) if word][-3:] == ["dmb", "blx", "dmb"]
     assert api.kernels(tmp_path / "firmware").ethosu is EthosU.DRIVER
-    assert api.kernels(store.firmware(mixed.built(), BOARD)).ethosu is EthosU.STAND_IN
+    assert api.kernels(store.firmware(mixed_network.built(), BOARD)).ethosu is EthosU.STAND_IN
     with pytest.raises(DeuteronError) as raised:
         qemu.run(tmp_path / "firmware", made.record, BOARD, [])
     assert str(raised.value) == (
@@ -174,7 +174,7 @@ def test_a_profiled_image_for_silicon_reads_the_npus_own_counters(checkout: Path
     (checkout / "src/ethosu_pmu.c").write_text(COUNTED)
     shutil.copy(COUNTERS, checkout / "include")
     options = FirmwareOptions(ethosu_driver=str(checkout), use_profiling=True)
-    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    made = image.build(mixed_network.built(), BOARD, options, Toolchain.find(image.OBJECTS))
     (tmp_path / record.ELF).write_bytes(made.files[record.ELF])
     for symbol in ("dtn_port_npu_cycles", "dtn_port_npu_counter", "ethosu_inference_begin", "ethosu_inference_end"):
         check_symbol(tmp_path / record.ELF, symbol)
@@ -183,7 +183,7 @@ def test_a_profiled_image_for_silicon_reads_the_npus_own_counters(checkout: Path
 @pytest.mark.slow
 def test_the_executor_with_an_ethosu_and_driver_is_small_and_takes_two_functions_of_libc(checkout: Path) -> None:
     options = FirmwareOptions(ethosu_driver=str(checkout))
-    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    made = image.build(mixed_network.built(), BOARD, options, Toolchain.find(image.OBJECTS))
     ours = made.record.sizes.module("executor", "io", "driver")
     assert 2000 < ours.text + ours.rodata <= MAX_CODE
     sources = [s for s in library_of_boards.core(BOARD) if s.name.partition(".")[0] in ("executor", "io")]

@@ -24,7 +24,7 @@ from deuteron.npu.ethosu import firmware as ethosu_firmware
 from deuteron.views.events.sources import packets
 
 BOARD = load("an547")
-FAMILY = ("src/executor/ethosu/npu_ethosu.c", "port/ethosu/stand_in.c")
+FAMILY = ("src/executor/ethosu/npu_ethosu.c", "port/ethosu/simulated.c")
 
 
 @cache

@@ -103,4 +103,4 @@ def test_no_registers_are_read_where_none_were_saved(board: Board, room: str) ->
 
 def test_section_that_start_up_would_not_fill_is_refused(board: Board) -> None:
     with pytest.raises(InternalError, match=r"unplaced orphan section `\.elsewhere'"):
-        build(board, "orphan", (*START, "tests/board/orphan.c"))
+        build(board, "unplaced_section", (*START, "tests/board/unplaced_section.c"))

@@ -69,7 +69,7 @@ def test_only_whole_lines_of_the_cache_are_dropped(tmp_path: Path, copies: str) 
     """Every byte arrives at every alignment; no line with another's bytes is dropped."""
     folders = ("include", "port/template")
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", *(f"-I{FIRMWARE / folder}" for folder in folders))
-    files = (FIRMWARE / "tests/board/whole_lines.c", TEMPLATE / f"{copies}.c")
+    files = (FIRMWARE / "tests/board/cache_line_split.c", TEMPLATE / f"{copies}.c")
     program = tmp_path / "lines"
     subprocess.run(["cc", *flags, f"-DTRY_{copies.upper()}", *files, "-o", program], check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=False)

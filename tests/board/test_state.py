@@ -15,8 +15,8 @@ from tests.board.models import stripes_on_cpu
 from tests.board.painted import OPERATORS, PAINT, painted
 from tests.board.programs import ADD, Maker, payload
 from tests.frontend.ethosu import networks
-from tests.runtime.crafted import Crafted, number, placed, truth
-from tests.runtime.crafted import state as state_value
+from tests.runtime.crafted_programs import Crafted, number, placed, truth
+from tests.runtime.crafted_programs import state as state_value
 
 from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.board import boards, image, qemu, record, report, state

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests import store
-from tests.npu.ethosu import mixed as ethosu
+from tests.npu.ethosu import mixed_network as ethosu
 from torch import Tensor, nn
 
 from deuteron import api

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite.files import with_float_edges
-from tests.npu.neutron.tflite.mixing import SHAPE, Net
+from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
 
 from deuteron import api
 from deuteron.npu.neutron.ir.parser import parse_graph

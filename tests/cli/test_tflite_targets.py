@@ -11,7 +11,7 @@ from tests import full
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite import litert
 from tests.npu.neutron.tflite.files import with_float_edges
-from tests.npu.neutron.tflite.mixing import Net, Q
+from tests.npu.neutron.tflite.partitioned_files import Net, Q
 from tests.tflite.stateful import StatefulNet
 
 from deuteron import api

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import failure
-from tests.frontend.sessions import edge_of
+from tests.frontend.build_helpers import failure
+from tests.frontend.export_sessions import edge_of
 from torch import Tensor, fx, nn
 from torch.nn import functional
 

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from tests import full
-from tests.frontend.rewriting import left
+from tests.frontend.float_rewrites import left
 from torch import Tensor, nn
 from torch.nn import functional
 

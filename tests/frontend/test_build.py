@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import FC, Applies, X, failure
+from tests.frontend.build_helpers import FC, Applies, X, failure
 from torch import Tensor, nn
 from torch.nn import functional
 

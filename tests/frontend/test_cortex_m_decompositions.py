@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.frontend.combining import combine
-from tests.frontend.rewriting import Call, left, rewritten
+from tests.frontend.float_rewrites import Call, left, rewritten
+from tests.frontend.heterogeneous_models import combine
 from torch import Tensor, fx, nn
 from torch.nn import functional
 

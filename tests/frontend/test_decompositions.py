@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from tests import full
-from tests.frontend.combining import combine
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
+from tests.frontend.heterogeneous_models import combine
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
-from tests.frontend.combining import CHANNELS_LAST, combine
+from tests.frontend.heterogeneous_models import CHANNELS_LAST, combine
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from tests import full
-from tests.frontend.sessions import edge_of
-from tests.frontend.wide import NETWORKS, OPTIONS
+from tests.frontend.export_sessions import edge_of
+from tests.frontend.int16_networks import NETWORKS, OPTIONS
 from torch import Tensor, nn
 
 from deuteron import api

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
 

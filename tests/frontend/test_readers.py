@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import Applies
+from tests.frontend.build_helpers import Applies
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -11,7 +11,7 @@ from importlib import resources
 import pytest
 import torch
 from ruamel.yaml import YAML
-from tests.frontend.building import Applies
+from tests.frontend.build_helpers import Applies
 from torch import Tensor, nn
 from torch._dynamo import functional_export
 from torch._export.utils import _collect_all_valid_cia_ops_for_namespace as composite

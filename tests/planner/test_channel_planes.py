@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR
 
 from deuteron.arch.memory import DepthFirst, FetchPolicy
 from deuteron.errors import CapacityError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests import full
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR
 from tests.planner.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR
 from tests.planner.test_depth_first import LATE, PROGRAM, SKIPS
 
 from deuteron.arch.memory import Effort, FetchPolicy

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.differential.budgets import painted
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError

@@ -7,7 +7,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, attention, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, attention, random_program
 
 from deuteron import extras
 from deuteron.arch.memory import Effort, FetchPolicy

@@ -10,7 +10,7 @@ import pytest
 from tests.board import programs
 from tests.npu.ethosu import vela
 from tests.npu.ethosu.networks import network
-from tests.runtime.crafted import Crafted, constant, listed, number, numbers, placed, state, truth, unplanned
+from tests.runtime.crafted_programs import Crafted, constant, listed, number, numbers, placed, state, truth, unplanned
 
 from deuteron.errors import FormatError
 from deuteron.flatbuffer import Buffer

@@ -14,7 +14,7 @@
 #include "deuteron/executor.h"
 #include "deuteron/npu.h"
 #include "deuteron/port.h"
-#include "guards.h"
+#include "mpu_guards.h"
 #include "npu.h"
 #include "semihost.h"
 

@@ -1,7 +1,7 @@
 """Operators with the arithmetic of TFLite's reference kernels: the values and parameter words of each call.
 
 This table is the one definition of `firmware/include/deuteron/tflite.h` (`tools/gen_headers.py`). It has the operators
-that round otherwise than those of `cortex_m.py` and `added.py`, and those that these lack.
+that round otherwise than those of `cortex_m.py` and `custom_ops.py`, and those that these lack.
 
 A factor is multiplier * 2^(shift - 31), multiplier 0 or more, shift -31..30. R(x) is TFLite's product with a factor,
 `MultiplyByQuantizedMultiplier`: it rounds to nearest after the multiplication, and after the shift to the right again,

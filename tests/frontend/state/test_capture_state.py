@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.frontend.state import forms
+from tests.frontend.state import stateful_networks
 from torch import Tensor, nn
 
 from deuteron.errors import DeuteronError, InputError
@@ -14,15 +14,15 @@ from deuteron.frontend.export import StateError
 
 def stream(count: int) -> list[tuple[torch.Tensor]]:
     torch.manual_seed(1)
-    return [(torch.rand(1, forms.WIDTH) * 2 - 1,) for _ in range(count)]
+    return [(torch.rand(1, stateful_networks.WIDTH) * 2 - 1,) for _ in range(count)]
 
 
 def made(name: str) -> nn.Module:
     torch.manual_seed(0)
-    return forms.FORMS[name]().eval()
+    return stateful_networks.FORMS[name]().eval()
 
 
-@pytest.mark.parametrize("name", forms.FORMS)
+@pytest.mark.parametrize("name", stateful_networks.FORMS)
 def test_the_graph_steps_as_the_module_does(name: str):
     module = made(name)
     before = Snapshot(module)
@@ -41,7 +41,7 @@ def test_the_graph_steps_as_the_module_does(name: str):
 def test_names_and_initial_values():
     observed, _ = captured(made("ring"), stream(2))
     assert [one.name for one in observed.variables] == ["cache", "at"]
-    assert equal([one.initial for one in observed.variables], [forms.rows(), forms.position()])
+    assert equal([one.initial for one in observed.variables], [stateful_networks.rows(), stateful_networks.position()])
     observed, _ = captured(made("lstm"), stream(2))
     assert [one.name for one in observed.variables] == ["state.0", "state.1"]
 
@@ -69,7 +69,7 @@ def refused(module: nn.Module, samples: list[tuple[Tensor]]) -> DeuteronError:
 
 
 def test_a_start_with_none_is_compared_on_every_sample():
-    silence_first = [(forms.row(),), *stream(2)]
+    silence_first = [(stateful_networks.row(),), *stream(2)]
     error = refused(Starts(at_the_input=True), silence_first)
     assert isinstance(error, StateError)
     code = "self.h = x if self.at_the_input else 0.5 * x"
@@ -80,7 +80,7 @@ def test_a_start_with_none_is_compared_on_every_sample():
 
 
 def test_a_start_with_none_needs_a_sample_that_is_not_zero():
-    error = refused(Starts(at_the_input=True), [(forms.row(),)] * 3)
+    error = refused(Starts(at_the_input=True), [(stateful_networks.row(),)] * 3)
     assert isinstance(error, InputError)
     assert error.message == (
         "the attribute `h` starts as None, and the input `x` is zero in all samples: they do not show whether the "

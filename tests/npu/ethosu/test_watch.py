@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import full
-from tests.npu.ethosu import adversary, mutants, vela
-from tests.npu.ethosu.adversary import Schedule
+from tests.npu.ethosu import adversarial_timing, damaged_streams, vela
+from tests.npu.ethosu.adversarial_timing import Schedule
 from tests.npu.ethosu.commands import Command, Commands, read, written
 from tests.npu.ethosu.machine import RefusedError
 from tests.npu.ethosu.networks import network, transposed_table
@@ -263,7 +263,7 @@ def results(program: EthosUProgram, commands: Commands) -> set[bytes]:
     for schedule in SCHEDULES:
         for fill in FILLS:
             try:
-                computed.add(adversary.outputs(program.stream.config, program.blob, commands, schedule, fill))
+                computed.add(adversarial_timing.outputs(program.stream.config, program.blob, commands, schedule, fill))
             except RefusedError:
                 computed.add(b"")
     return computed
@@ -293,7 +293,10 @@ def test_no_mutant_is_overlooked(accelerator: str, tmp_path: Path) -> None:
     commands = read(program.blob.command_data)
     (expected,) = results(program, commands)
     rng = np.random.default_rng(3)
-    mutated = [*mutants.all_orders(commands), *(mutants.any_place(commands, rng) for _ in range(PLACES))]
+    mutated = [
+        *damaged_streams.all_orders(commands),
+        *(damaged_streams.any_place(commands, rng) for _ in range(PLACES)),
+    ]
     told = 0
     for name, mutant in mutated:
         overlooked = is_overlooked(program, mutant, expected)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.planned_programs import ENGINE
 from tests.npu.neutron.microcode.programs import CONTAINER
 from tests.planner.test_packing_multipart import CUT
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.npu.neutron.tflite.mixing import SHAPE, Net
+from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
 
 from deuteron.npu.neutron.tflite_partitioner import convert_mixed
 from deuteron.views.compare import tflite_partitioned

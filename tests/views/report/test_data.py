@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.views.report.made import HOSTILE, hostile, profile
+from tests.views.report.example_pages import HOSTILE, hostile, profile
 
 from deuteron.cli import main
 from deuteron.errors import FormatError, InputError

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, fetching, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, fetching, random_program
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.kernels import catalogue

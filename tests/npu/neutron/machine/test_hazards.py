@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests import full
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, fetching, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, fetching, random_program
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import FormatError

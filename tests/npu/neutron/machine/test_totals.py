@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.npu.neutron.machine.plans import ENGINE, fetching, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, fetching, random_program
 
 from deuteron.arch.engine import Engine
 from deuteron.npu.neutron.machine import simulate

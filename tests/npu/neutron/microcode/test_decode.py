@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.graphs import random_graph
-from tests.npu.neutron.microcode.damage import randomly_damaged, sealed, with_words, words_of
+from tests.npu.neutron.microcode.damaged_containers import randomly_damaged, sealed, with_words, words_of
 from tests.npu.neutron.microcode.programs import CONTAINER, PLAN, PROGRAM
 
 from deuteron.errors import FormatError

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 import torch
-from tests.frontend.sessions import edge_of
+from tests.frontend.export_sessions import edge_of
 from torch import Tensor, nn
 
 from deuteron.arch import targets
