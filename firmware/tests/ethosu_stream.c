@@ -148,3 +148,13 @@ int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int3
 {
     return (int32_t)map_stored(stream, map, y, x, c) - map->zero_point;
 }
+
+void put_bits(bits_t *bits, uint32_t value, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++, bits->at++) {
+        if (bits->at % 8 == 0) {
+            bits->bytes[bits->at / 8] = 0;
+        }
+        bits->bytes[bits->at / 8] |= (uint8_t)((value >> i & 1U) << (bits->at % 8));
+    }
+}

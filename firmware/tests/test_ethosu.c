@@ -134,34 +134,19 @@ static bool meets(const stream_t *stream, const window_t *w, const test_map_t *i
 
 /* ---- Weights that are not compressed: a slice of numbers of 9 bits ---- */
 
-typedef struct {
-    uint8_t *bytes;
-    size_t at;
-} bits_t;
-
-static void put(bits_t *bits, uint32_t value, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++, bits->at++) {
-        if (bits->at % 8 == 0) {
-            bits->bytes[bits->at / 8] = 0;
-        }
-        bits->bytes[bits->at / 8] |= (uint8_t)((value >> i & 1U) << (bits->at % 8));
-    }
-}
-
 /* Numbers are in chunks of 8: of each the rests follow behind those of the chunk before, and nothing else does. */
 static void put_slice(bits_t *bits, const int16_t *weights, size_t count)
 {
-    put(bits, 6, 3);
-    put(bits, (uint32_t)count - 1, 15);
-    put(bits, 7, 3);
-    put(bits, 0, 1);
-    put(bits, 1, 1);
-    put(bits, 0, 10);
-    put(bits, 7, 3);
+    put_bits(bits, 6, 3);
+    put_bits(bits, (uint32_t)count - 1, 15);
+    put_bits(bits, 7, 3);
+    put_bits(bits, 0, 1);
+    put_bits(bits, 1, 1);
+    put_bits(bits, 0, 10);
+    put_bits(bits, 7, 3);
     for (size_t i = 0; i < count; i++) {
         int32_t magnitude = abs(weights[i]);
-        put(bits, (uint32_t)magnitude << 1 | (weights[i] < 0 ? 1U : 0U), 9);
+        put_bits(bits, (uint32_t)magnitude << 1 | (weights[i] < 0 ? 1U : 0U), 9);
     }
 }
 

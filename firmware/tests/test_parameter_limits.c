@@ -3,6 +3,11 @@
 #include "prepare_errors.h"
 #include "test.h"
 
+/* Fields of a window operator on one pixel. */
+#define ONE_PIXEL                                                                                                      \
+    .batches = 1, .in_h = 1, .in_w = 1, .out_h = 1, .out_w = 1, .kernel_h = 1, .kernel_w = 1, .stride_h = 1,           \
+    .stride_w = 1
+
 /* The result of prepare for a container with one call; `build` has its operands' memory. */
 static NeutronError finish_error(build_t *build, uint32_t kind, const build_ref_t *operands, const void *params)
 {
@@ -121,38 +126,12 @@ static void test_divisors(void)
 static NeutronError rows_error(uint32_t kind, int32_t count)
 {
     static const int32_t rows[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    dtn_conv2d_s8_params_t conv = {.batches = 1,
-                                   .in_h = 1,
-                                   .in_w = 1,
-                                   .in_c = 3,
-                                   .out_h = 1,
-                                   .out_w = 1,
-                                   .out_c = 3,
-                                   .kernel_h = 1,
-                                   .kernel_w = 1,
-                                   .stride_h = 1,
-                                   .stride_w = 1,
-                                   .dilation_h = 1,
-                                   .dilation_w = 1,
-                                   .requant_count = count,
-                                   .act_max = 127,
-                                   .out_pitch = 3};
-    dtn_depthwise_conv2d_s8_params_t depthwise = {.batches = 1,
-                                                  .in_h = 1,
-                                                  .in_w = 1,
-                                                  .in_c = 3,
-                                                  .out_h = 1,
-                                                  .out_w = 1,
-                                                  .out_c = 3,
-                                                  .multiplier = 1,
-                                                  .kernel_h = 1,
-                                                  .kernel_w = 1,
-                                                  .stride_h = 1,
-                                                  .stride_w = 1,
-                                                  .dilation_h = 1,
-                                                  .dilation_w = 1,
-                                                  .requant_count = count,
-                                                  .act_max = 127};
+    dtn_conv2d_s8_params_t conv = {ONE_PIXEL,       .in_c = 3,       .out_c = 3,
+                                   .dilation_h = 1, .dilation_w = 1, .requant_count = count,
+                                   .act_max = 127,  .out_pitch = 3};
+    dtn_depthwise_conv2d_s8_params_t depthwise = {
+        ONE_PIXEL,     .in_c = 3, .out_c = 3, .multiplier = 1, .dilation_h = 1, .dilation_w = 1, .requant_count = count,
+        .act_max = 127};
     dtn_fully_connected_s8_params_t connected = {
         .rows = 1, .in_features = 3, .out_features = 3, .requant_count = count, .act_max = 127};
     const void *params = kind == DTN_KERNEL_CONV2D_S8             ? (const void *)&conv

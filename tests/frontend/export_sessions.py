@@ -1,12 +1,17 @@
 """ExecuTorch's export session up to the complete edge program."""
 
 import importlib
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from deuteron.frontend import upstream_caches
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.pipeline import Flow
+from deuteron.runtime.host import HostRunner
 
 STAGES = ("quantize", "torch_export", "to_edge_transform_and_lower", "edge_program_manager_transform")
 
@@ -23,3 +28,13 @@ def edge_of(flow: Flow, module: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     finally:
         flow.close()
     return session.get_stage_artifacts()[recipe.pipeline_stages[-1]].data
+
+
+def check_runtime(edge: Any, inputs: tuple[Tensor, ...], path: Path) -> None:
+    """ExecuTorch's runtime has the outputs of the edge program in PyTorch; `path` gets the program."""
+    with torch.no_grad():
+        wanted = flat(edge.exported_program().module(check_guards=False)(*inputs))
+    path.write_bytes(edge.to_executorch().buffer)
+    for ours, theirs in zip(HostRunner(path).run([x.numpy() for x in inputs]), wanted, strict=True):
+        assert isinstance(theirs, Tensor)
+        np.testing.assert_array_equal(ours, theirs.numpy())

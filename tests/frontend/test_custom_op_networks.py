@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tests import full
 from tests.frontend.custom_op_networks import NETWORKS
-from tests.frontend.export_sessions import edge_of
+from tests.frontend.export_sessions import check_runtime, edge_of
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
@@ -16,7 +15,6 @@ from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.operators import is_delegate, operator_name
 from deuteron.frontend.pipeline import Flow
-from deuteron.runtime.host import HostRunner
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +37,4 @@ def test_a_network_is_int8_and_computes_what_its_definitions_say(name: str, targ
     assert all(steps <= 1 for steps in lowering_check.differences(program, flow.module, inputs))
     if any(map(is_delegate, program.graph.nodes)):
         return  # PyTorch computes in float32 what the NPU gets
-    with torch.no_grad():
-        wanted = flat(program.module(check_guards=False)(*inputs))
-    path = tmp_path / "model.pte"
-    path.write_bytes(edge.to_executorch().buffer)
-    for ours, theirs in zip(HostRunner(path).run([x.numpy() for x in inputs]), wanted, strict=True):
-        assert isinstance(theirs, torch.Tensor)
-        np.testing.assert_array_equal(ours, theirs.numpy())
+    check_runtime(edge, inputs, tmp_path / "model.pte")

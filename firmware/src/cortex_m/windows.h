@@ -113,6 +113,26 @@ static inline dtn_cm_window_t dtn_cm_window(int32_t out, int32_t stride, int32_t
     return window;
 }
 
+/** An axis of the maps of a convolution. */
+typedef struct {
+    int32_t in;
+    int32_t out;
+    int32_t kernel;
+    int32_t stride;
+    int32_t pad;
+    int32_t dilation;
+    size_t in_step; /**< elements from a position to the next */
+    size_t out_step;
+} dtn_cm_axis_t;
+
+/** The axes of a convolution's record `p`, of int8 or int16 inputs. */
+#define DTN_CM_AXIS_X(p)                                                                                               \
+    ((dtn_cm_axis_t){(p)->in_w, (p)->out_w, (p)->kernel_w, (p)->stride_w, (p)->pad_w, (p)->dilation_w,                 \
+                     (size_t)(p)->in_c, (size_t)(p)->out_c})
+#define DTN_CM_AXIS_Y(p)                                                                                               \
+    ((dtn_cm_axis_t){(p)->in_h, (p)->out_h, (p)->kernel_h, (p)->stride_h, (p)->pad_h, (p)->dilation_h,                 \
+                     (size_t)(p)->in_w * (size_t)(p)->in_c, (size_t)(p)->out_w * (size_t)(p)->out_c})
+
 /** Outputs first..end-1 of a line have windows without columns in the padding; there may be none. */
 typedef struct {
     int32_t first;

@@ -8,13 +8,11 @@ import pytest
 import torch
 from tests import full
 from tests.frontend.state import stateful_networks
-from tests.frontend.state.test_capture_state import stream
+from tests.frontend.state.test_capture_state import check_steps, stream
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.frontend.eager.capture import captured, run
-from deuteron.frontend.eager.state import Snapshot
 from deuteron.runtime import pte
 
 WIDTH = stateful_networks.WIDTH
@@ -74,17 +72,7 @@ def test_there_are_20_forms_and_5_layers():
 
 @pytest.mark.parametrize(("form", "layer"), full.only(PAIRS, *SLICE))
 def test_a_graph_steps_as_its_module_does(form: str, layer: str):
-    module = made(form, layer)
-    before = Snapshot(module)
-    observed, graph = captured(module, stream(3))
-    assert before.changed(Snapshot(module)) == ()
-    values = [one.initial for one in observed.variables]
-    assert values
-    with torch.no_grad():
-        for (x,) in stream(8):
-            outputs = run(graph, (x, *values))
-            torch.testing.assert_close(outputs[0], module(x))
-            values = list(outputs[1:])
+    check_steps(made(form, layer), 8)
 
 
 @pytest.mark.slow

@@ -1,12 +1,14 @@
 """Programs for the simulator's tests: random graphs, planned with prefetch."""
 
 import base64
+from dataclasses import replace
 
 from tests.graphs import random_graph
 
 from deuteron.arch import targets
 from deuteron.arch.engine import engine
 from deuteron.arch.memory import FetchPolicy
+from deuteron.errors import CapacityError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.passes.kernel_selection import select
@@ -53,6 +55,14 @@ def attention(rows: int = 16, width: int = 32) -> Program:
       output %o
     }}"""
     return select(optimise(parse_graph(text)))
+
+
+def plan_or_least(program: Program, budget: Budget) -> tuple[Program, Plan]:
+    """A plan within a budget, or in the least memory that the program needs."""
+    try:
+        return plan_within(program, budget)
+    except CapacityError as error:
+        return plan_within(program, replace(budget, sram=error.needed))
 
 
 def fetching(program: Program, share: float) -> tuple[Program, Plan]:
