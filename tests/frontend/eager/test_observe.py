@@ -16,7 +16,6 @@ import pytest
 import torch
 from tests import full
 from tests.frontend.eager import settings
-from tests.frontend.state.stateful_networks import Keeps
 from torch import Tensor, nn
 
 from deuteron.errors import InputError, UnsupportedError
@@ -29,8 +28,21 @@ SAMPLES = [(torch.arange(4.0).reshape(1, 4) - 1,), (torch.ones(1, 4),), (torch.f
 Forward = Callable[..., Any]
 
 
-class Net(Keeps):
-    width = 4
+class Net(nn.Module):
+    """A module of a function, and of the attributes that it uses."""
+
+    def __init__(self, function: Forward, **attributes: object) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.function = function
+        for name, value in attributes.items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, self.layer(x))
 
 
 STEPS = {"count": 0}

@@ -15,11 +15,9 @@ Forward = Callable[[Any, Tensor], Tensor]
 class Keeps(nn.Module):
     """Runs a function on the result of a layer; `attributes` are buffers if they are tensors."""
 
-    width = WIDTH
-
     def __init__(self, function: Forward, **attributes: object) -> None:
         super().__init__()
-        self.layer = nn.Linear(self.width, self.width)
+        self.layer = nn.Linear(WIDTH, WIDTH)
         self.function = function
         for name, value in attributes.items():
             if isinstance(value, Tensor):
