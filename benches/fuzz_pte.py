@@ -1,7 +1,7 @@
 """Five million mutated programs through ExecuTorch's runtime, our delegate and the Cortex-M operators.
 
 All but ExecuTorch's own library run under the address and undefined sanitizers. The mutations are described in
-`firmware/executorch/tests/fuzz_pte.cpp`.
+`firmware/executorch/tests/pte_mutations.h`.
 
 make bench-fuzz-pte
 """

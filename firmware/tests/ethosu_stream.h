@@ -69,3 +69,7 @@ int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int3
 
 /** An element of a map as it is stored. */
 int64_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c);
+
+/** Calls `run` with a random state for each seed: `arguments` are how many, by default 200, and the first. It prints
+ * the first seed that fails, and ends there. */
+void each_seed(int count, char **arguments, void (*run)(uint64_t *state));
