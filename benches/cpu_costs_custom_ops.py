@@ -17,12 +17,12 @@ from deuteron.operators.custom_ops import (
     WhereParams,
 )
 from deuteron.operators.int16 import (
+    AddS16Params,
     ConvolutionS16Params,
     InterpolateS16Params,
+    MulS16Params,
     PoolS16Params,
-    ProductS16Params,
     RequantizeParams,
-    SumS16Params,
 )
 from deuteron.operators.kernel_params import KernelParams, ReduceSumParams, ResizeBilinearParams
 
@@ -45,7 +45,7 @@ def elementwise(size: int) -> Iterator[Row]:
     image = x.reshape(1, half, 2, 1)[:, : half // 2]
     masked = MaskedSoftmaxParams(rows, DEPTH, 1, 1 << 24, 16, 0)
     resize = ResizeBilinearParams(1, half // 2, 2, 1, half, 2, -1, 2, 4, 0, 1, 1, 0)
-    total, product = SumS16Params(*pair, 1 << 30, 1 << 29, 31, *ends), ProductS16Params(*pair, 1 << 30, 45, *ends)
+    total, product = AddS16Params(*pair, 1 << 30, 1 << 29, 31, *ends), MulS16Params(*pair, 1 << 30, 45, *ends)
     pieces = InterpolateS16Params(size, -32768, 32767, 9)
     calls: tuple[tuple[str, Work, int, str, tuple[Array, ...], KernelParams, Array], ...] = (
         ("reduce_sum", Work.TOTAL, size, "sum", (x,), ReduceSumParams(*runs, DEPTH, 3, 1 << 30, 32, 0), x[:rows]),
@@ -57,8 +57,8 @@ def elementwise(size: int) -> Iterator[Row]:
         ("compare", Work.COMPARE, 0, "compare", (x, x), CompareParams(*pair, 0), np.zeros(size, np.bool_)),
         ("where", Work.CHOICE, 0, "where", (x > 0, x, x), WhereParams(flat, along, along, along), x),
         ("resize_bilinear", Work.RESIZE, 0, "resize", (image,), resize, x),
-        ("sum_s16", Work.WIDE_SUM, 0, "sum", (wide, wide), total, wide),
-        ("product_s16", Work.WIDE_PRODUCT, 0, "product", (wide, wide), product, wide),
+        ("broadcast_add_s16", Work.WIDE_SUM, 0, "sum", (wide, wide), total, wide),
+        ("broadcast_mul_s16", Work.WIDE_PRODUCT, 0, "product", (wide, wide), product, wide),
         ("interpolate_s16", Work.WIDE_TABLE, 0, "lines", (wide, lines), pieces, wide),
         ("requantize_s8", Work.REQUANTIZE, 0, "8 bits", (wide,), RequantizeParams(size, 0, 1 << 30, 38, 0), x),
         ("requantize_s16", Work.REQUANTIZE, 0, "16 bits", (x,), RequantizeParams(size, 0, 1 << 30, 23, 0), wide),

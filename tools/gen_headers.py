@@ -296,7 +296,7 @@ def added() -> str:
         " \\\n".join(f"    X({former}, {name}, {counts[name]})" for former, name in FORMER_NAMES.items()),
         "",
     )
-    return cpu_operators("DEUTERON_ADDED_H", about, ADDED, _kernel_records(), rows)
+    return cpu_operators("DEUTERON_CUSTOM_OPS_H", about, ADDED, _kernel_records(), rows)
 
 
 def aten() -> str:

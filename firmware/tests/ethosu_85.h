@@ -1,6 +1,6 @@
 /**
  * @file
- * What tests of an Ethos-U85 share: maps, rounding, and outputs that are turned on their way.
+ * Helpers of the tests of an Ethos-U85: maps, rounding, and transposed or reversed outputs.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /**
  * @file
- * What tests of watched streams share: sums and copies, and the hazards that are expected of them.
+ * Streams for tests of the hazard check: sums and copies, and their expected hazards.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /**
  * @file
- * What fuzz targets share: containers to start from, words to change to, copies that come late, a bound of the work.
+ * Helpers of fuzz targets: initial containers, values for changed words, late copies, and a bound of the work.
  */
 #pragma once
 

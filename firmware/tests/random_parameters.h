@@ -1,6 +1,6 @@
 /**
  * @file
- * What random calls are made of: sizes, factors, constants and windows.
+ * Random parameters of calls: sizes, factors, constants and windows.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-"""The inner work that each kind of core has of its own gives the host's bytes on every board."""
+"""The inner loops of each kind of core give the host's bytes on every board."""
 
 import tempfile
 from dataclasses import replace

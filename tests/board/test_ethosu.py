@@ -106,7 +106,7 @@ def test_the_board_gives_the_bits_of_the_host(target: str) -> None:
 
 
 def said(bundle: Bundle, folder: Path) -> str:
-    """What an image of the bundle says, run once with no inputs."""
+    """Run an image of the bundle once without inputs and return its output."""
     link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), folder)
     status, text = qemu.emulate(folder / record.ELF, BOARD, ("firmware",), folder)
     assert status == 1

@@ -20,7 +20,7 @@ from deuteron.errors import DeuteronError
 
 BOARD = boards.load("an547")
 MAX_CODE = 3000
-"""Bytes that the executor may take with the Ethos-U's part, beside a driver."""
+"""Maximum bytes of the executor with the Ethos-U's part, without the driver."""
 
 MAX_CODE_WITH_DRIVER = 4500
 """The same with the API of Arm's driver as we have it, which runs nothing without the simulator below."""
@@ -46,7 +46,7 @@ int ethosu_semaphore_give(void *sem);
 void ethosu_inference_begin(struct ethosu_driver *drv, void *user_arg);
 void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg);
 """
-"""What of Arm's header the firmware needs, and a name that only this one has."""
+"""Names of Arm's header that the firmware needs, and a name that only this header has."""
 
 SOURCE = """\
 #include "ethosu_driver.h"
@@ -82,7 +82,7 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *data, const int s
                         const size_t *sizes, const int count, void *user);
 int ethosu_wait(struct ethosu_driver *drv, bool block);
 """
-"""What an image calls in place of `ethosu_invoke_v3` where it records events."""
+"""The functions that an image calls instead of `ethosu_invoke_v3` if it records events."""
 
 COUNTERS = library_of_boards.FIRMWARE / "tests" / "silicon" / "pmu_ethosu.h"
 COUNTED = """\
@@ -129,7 +129,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(checkout: Path, tmp_path: Path) -> Path:
-    """The same as a library beside its headers."""
+    """The same as a library with its headers."""
     folder = tmp_path / "library"
     (folder / "lib").mkdir(parents=True)
     (folder / "ethosu_driver.h").write_text(HEADER)
@@ -240,7 +240,7 @@ def test_a_project_with_executorchs_delegate_gets_the_override_or_no_image(tmp_p
 
 
 def _linked(folder: Path, library: int, user: int) -> str:
-    """What the linker says of the driver for one release of the API, and a caller of `ethosu_init` for another."""
+    """Return the linker's message for a driver of one API release and a caller of `ethosu_init` of another."""
     (folder / "user.c").write_text(
         '#include "ethosu_driver.h"\nstatic struct ethosu_driver drv;\n'
         "int main(void)\n{\n    return ethosu_init(&drv, &drv, NULL, 0, 0, 0);\n}\n",

@@ -89,7 +89,7 @@ def test_fault_is_reported(board: Board, kind: str) -> None:
 
 @pytest.mark.parametrize("how", ["overflow", "full", "nearly"])
 def test_overflow_is_reported(board: Board, how: str) -> None:
-    """The handler has room of its own, even where none is left to save registers."""
+    """The handler has its own stack, even if none is left to save registers."""
     status, output = started(board, how)
     assert status == 3
     assert output.startswith(OVERFLOW[board.name])

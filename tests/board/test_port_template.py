@@ -51,7 +51,7 @@ def test_bundle_runs_on_the_template(tmp_path: Path, weights: Placement, arenas:
 
 @pytest.mark.parametrize("arenas", [Placement.SRAM, Placement.EXTERNAL])
 def test_memories_have_lines_of_the_cache_to_themselves(arenas: Placement) -> None:
-    """The executor drops the lines of what an NPU has written: nobody else's bytes may be in them."""
+    """The executor invalidates the lines that an NPU has written: they must contain no other bytes."""
     program = fetching.bundle(np.random.default_rng(11))
     tensors, working = program.memories
     odd = replace(program, memories=(replace(tensors, bytes=tensors.bytes + 16), working))

@@ -323,7 +323,7 @@ def test_steps_of_the_change_have_a_kind_of_their_own() -> None:
 
 
 def test_an_npu_reads_and_writes_a_state() -> None:
-    """A partition whose first input is a state and whose first output becomes it, beside one that is an output."""
+    """A partition whose first input is a state and whose first output becomes it, and a second output."""
     make = Maker()
     shape = (1, 3, 5, 4)
     b = make.tensor(shape)

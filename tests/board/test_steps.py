@@ -33,7 +33,7 @@ TIMES = 4
 
 
 def calls() -> Iterator[elementwise_calls.Call]:
-    """Of single elements and windows, and of each operator that Deuteron adds."""
+    """Calls of elementwise and window operators, and of each operator that Deuteron adds."""
     yield from elementwise_calls.calls(1)
     for name, case in test_custom_ops.CASES.items():
         for i in range(TIMES):

@@ -68,7 +68,7 @@ def run(deuteron: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def run_in_shell(commands: Sequence[str], folder: Path) -> str:
-    """What the commands print as processes of their own, all of which must end well."""
+    """Return the output of the commands as subprocesses; all must succeed."""
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     printed = ""
     for command in commands:

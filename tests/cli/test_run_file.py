@@ -1,4 +1,4 @@
-"""`deuteron run FILE.tflite`: on the driver, before and after conversion, and beside LiteRT."""
+"""`deuteron run FILE.tflite`: on the driver, before and after conversion, compared with LiteRT."""
 
 import json
 import sys

@@ -212,7 +212,7 @@ def test_files_of_which_the_npu_takes_nothing_run_on_the_cpu(tmp_path: Path, deu
 
 
 def test_a_plan_of_the_files_maker_is_not_velas(path: Path, deuteron: Run):
-    """Vela copies the file's metadata beside its own of the same name."""
+    """Vela copies the file's metadata and adds its own of the same name."""
     model = tflite_model.prepare(path.read_bytes()).model
     path.write_bytes(encode(replace(model, metadata={"OfflineMemoryAllocation": bytes(16)})))
     assert deuteron("run", path, "--target", "ethos-u55-128").code == 0

@@ -1,4 +1,4 @@
-"""What the tests of the Cortex-M operators share."""
+"""Fixtures of the tests of Cortex-M operators."""
 
 from typing import cast
 

@@ -16,7 +16,7 @@ from deuteron.operators.cortex_m import (
     QuantizedSoftmaxParams,
     RegionCopyParams,
 )
-from deuteron.operators.int16 import ProductS16Params, RequantizeParams, SumS16Params
+from deuteron.operators.int16 import AddS16Params, MulS16Params, RequantizeParams
 from deuteron.operators.kernel_params import (
     AveragePoolParams,
     ExtremumParams,
@@ -30,7 +30,7 @@ HALF = (1 << 30, 0)
 
 @dataclass(frozen=True, slots=True)
 class Words(KernelParams):
-    """Parameter words of an operator that has no record of its own."""
+    """Parameter words of an operator without a record class."""
 
     items: tuple[int, ...]
 
@@ -47,7 +47,7 @@ class Call:
 
 
 def extremes(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """int8 values, each limit among them where there is room."""
+    """int8 values, with each limit among them if there are enough."""
     values = generator.integers(-128, 128, shape).astype(np.int8)
     values.flat[0] = -128
     values.flat[-1] = 127
@@ -199,11 +199,13 @@ def int16(generator: np.random.Generator) -> Iterator[Call]:
     for shift in (1, 18, 19, 30, 31, 32, 33, 40, 49, 50, 62):
         limits = -32767 if shift % 2 else -20000, 32767
         for mults in ((1 << 30, 1 << 30), ((1 << 31) - 1, -(1 << 31)), (3 << 29, -5)):
-            yield Call("dtn_cm_sum_s16", (a, b), SumS16Params(dims, strides, strides, *mults, shift, *limits), out)
+            yield Call(
+                "dtn_cm_broadcast_add_s16", (a, b), AddS16Params(dims, strides, strides, *mults, shift, *limits), out
+            )
         for mult in (1 << 30, (1 << 31) - 1):
             for other in (strides, (0, 0, 0, 0, 0)):
-                params = ProductS16Params(dims, strides, other, mult, shift, *limits)
-                yield Call("dtn_cm_product_s16", (a, b if any(other) else b[:1]), params, out)
+                params = MulS16Params(dims, strides, other, mult, shift, *limits)
+                yield Call("dtn_cm_broadcast_mul_s16", (a, b if any(other) else b[:1]), params, out)
             yield Call("dtn_cm_requantize_s16", (small,), RequantizeParams(67, -128, mult, shift, 0), out)
             yield Call("dtn_cm_requantize_s8", (a,), RequantizeParams(67, 0, mult, shift, 127), small)
 

@@ -10,13 +10,13 @@ Argument = Array | int | float | bool | list[int] | None
 
 
 def wheel(operator: str, *arguments: Argument, channels_last: bool = False) -> Array:
-    """What the definition of `cortex_m::<operator>` gives.
+    """Return the result of the definition of `cortex_m::<operator>`.
 
     Args:
         operator: its name.
-        arguments: in its own order; scratch tensors as empty arrays.
-        channels_last: whether arrays of four dimensions are batches, height, width, channels: of such memory the
-            definition gets a tensor of batches, channels, height, width, and so is its result turned back.
+        arguments: in the definition's order; scratch tensors as empty arrays.
+        channels_last: whether arrays of four dimensions are batches, height, width, channels. The definition gets a
+            tensor of batches, channels, height, width in this memory, and its result is converted back.
     """
 
     def given(value: Argument) -> object:

@@ -8,13 +8,13 @@ from tests.cortex_m.operator_library import Array
 
 from deuteron.operators.cortex_m import PadParams
 from deuteron.operators.int16 import (
+    AddS16Params,
     ConvolutionS16Params,
     InterpolateS16Params,
+    MulS16Params,
     PoolS16Params,
-    ProductS16Params,
     ReduceSumS16Params,
     RequantizeParams,
-    SumS16Params,
 )
 from deuteron.operators.kernel_params import (
     Dims5,
@@ -98,7 +98,7 @@ def total(rng: np.random.Generator) -> Case:
     shift = int(rng.integers(28, 33))
     if rng.integers(2):  # ties
         first, second, shift = 1 << 30, int(rng.choice([-1, 1])) << 30, int(rng.integers(30, 38))
-    params = SumS16Params(dims, *strides, first, second, shift, int(rng.choice([-32767, 0])), 32767)
+    params = AddS16Params(dims, *strides, first, second, shift, int(rng.choice([-32767, 0])), 32767)
     return params, operands, np.empty(dims, np.int16)
 
 
@@ -106,7 +106,7 @@ def product(rng: np.random.Generator) -> Case:
     """A product."""
     dims, strides, operands = pair(rng)
     mult, shift = int(rng.integers(1 << 29, 1 << 31)), int(rng.integers(40, 47))
-    return ProductS16Params(dims, *strides, mult, shift, -32767, 20000), operands, np.empty(dims, np.int16)
+    return MulS16Params(dims, *strides, mult, shift, -32767, 20000), operands, np.empty(dims, np.int16)
 
 
 def function(rng: np.random.Generator) -> Case:
@@ -175,8 +175,8 @@ def narrow(rng: np.random.Generator) -> Case:
 
 CASES: Mapping[str, Callable[[Any], Case]] = {
     "convolution_s16": convolution,
-    "sum_s16": total,
-    "product_s16": product,
+    "broadcast_add_s16": total,
+    "broadcast_mul_s16": product,
     "interpolate_s16": function,
     "pool_s16": pool,
     "reduce_sum_s16": mean,

@@ -60,9 +60,9 @@ class RefusedError(Exception):
 
 
 class Guarded:
-    """A copy of an array behind bytes that nobody may write, and before a page that nobody may even read.
+    """A copy of an array after read-only bytes, and before a page that cannot be read.
 
-    It ends where the page begins, but for scratch, which operators want at a multiple of 16.
+    It ends at the page, except for scratch, which operators want at a multiple of 16.
     """
 
     def __init__(self, array: Array, multiple: int = 1) -> None:

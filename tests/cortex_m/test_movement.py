@@ -64,7 +64,7 @@ def test_pad_leaves_out_rows_alone(c_operators: OperatorLibrary, before: Dims4, 
 
 
 def tensor(index: int, x: Array, order: Sequence[int]) -> operators.Tensor:
-    """A value of a program that lies in this order of dimensions."""
+    """A value of a program in this order of dimensions."""
     spec = TensorSpec(x.shape, x.dtype.name, tuple(order))
     return operators.Tensor(index, TensorValue(spec, x.nbytes, Place(1, 0), None, dynamic=False, external=False))
 

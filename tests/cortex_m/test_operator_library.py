@@ -1,4 +1,4 @@
-"""What holds for all tests of the Cortex-M operators: what lies behind a value cannot be read."""
+"""Reads behind a value of an operator call fail, for all tests of Cortex-M operators."""
 
 import signal
 import subprocess

@@ -177,7 +177,7 @@ def _copy(rng: Rng) -> Case:
 
 
 def _softmax(rng: Rng) -> Case:
-    """Over what lies innermost, or over a dimension before it."""
+    """A softmax over the innermost dimension, or over an earlier one."""
     outer, depth, inner = (int(n) for n in rng.integers(1, 5, 3))
     record = QuantizedSoftmaxParams(outer * 2, depth, inner, 1 << 30, 20)
     size = depth * inner * int(rng.integers(1, 3))
@@ -271,5 +271,5 @@ def test_what_mixes_rows_has_none() -> None:
 
 
 def test_a_region_is_a_copy_behind_an_offset() -> None:
-    """What lets a record of the one be read as that of the other."""
+    """Return the changes that make a record of one operator readable as that of the other."""
     assert RegionCopyParams.field_words()[1:] == CopyParams.field_words()

@@ -51,5 +51,5 @@ def left(
     shape: tuple[int, ...],
     *layers: nn.Module,
 ) -> list[object]:
-    """What is left of a function of an input and of layers, which gives what it gave."""
+    """Rewrite a function of an input and of layers, check that its result is the same, and return its operators."""
     return rewritten(Call(function, *layers), shape, write, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Networks with activations of 16 bits, and with what only 8 bits have beside them."""
+"""Networks with int16 activations, and with operators that only int8 has."""
 
 from collections.abc import Callable, Mapping
 
@@ -54,7 +54,7 @@ class Chosen(Wide):
 
 
 class Mixed(nn.Module):
-    """What only int8 has, between layers of int16."""
+    """Operators that only int8 has, between layers of int16."""
 
     def __init__(self) -> None:
         super().__init__()

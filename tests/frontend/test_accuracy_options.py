@@ -1,4 +1,4 @@
-"""What makes int8 lose less: channels of like ranges, biases that take back means, 16 bits where 8 lose most."""
+"""Options that reduce the loss of int8: channels of like ranges, corrected biases, and 16 bits where 8 lose most."""
 
 import copy
 from collections.abc import Callable

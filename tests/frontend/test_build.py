@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 class Net(nn.Module):
-    """Two inputs, two outputs, a convolution on the way of both."""
+    """Two inputs, two outputs, and a convolution between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -341,7 +341,7 @@ CUT_OFF: Mapping[str, tuple[Callable[[Tensor], Tensor], float]] = {
 
 
 class Branches(nn.Module):
-    """All of them, each of a convolution of its own."""
+    """All kinds of outputs, each from a separate convolution."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What users are told of builds that are refused, each with its exact text."""
+"""Errors of builds that are refused, each with its exact text."""
 
 import importlib.metadata
 import inspect

@@ -1,4 +1,4 @@
-"""What our operators compute is the correctly rounded result, but for values close to the middle of two steps."""
+"""Results of custom operators are correctly rounded, except for values close to the middle of two steps."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine, Site
 aten = torch.ops.aten
 
 MIDDLE = 2.0**-10
-"""Of a step: how close to the middle a value may be rounded to the other side."""
+"""Share of a step: values so close to the middle may be rounded to the other side."""
 
 
 def computed(target: object, x: Tensor, scale: Affine, result: Affine, *args: object) -> Array:
-    """What our operator makes of stored values; tensors among `args` are constants."""
+    """Return the operator's result for stored values; tensors among `args` are constants."""
     graph = fx.Graph()
     source = graph.placeholder("x")
     source.meta["val"] = x

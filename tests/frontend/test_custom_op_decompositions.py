@@ -1,4 +1,4 @@
-"""What becomes one of our operators, and what does not."""
+"""Operators that become custom operators, and others that do not."""
 
 import importlib
 import inspect

@@ -19,7 +19,7 @@ from deuteron.frontend.pipeline import Flow
 pytestmark = pytest.mark.slow
 
 EDGES = {"quantize_per_tensor", "dequantize_per_tensor"}
-"""What turns float32 into int8 and back."""
+"""Operators that turn float32 into int8 and back."""
 
 
 @pytest.mark.parametrize("target", full.first(["cortex-m33", "imxrt700cm"], 1))

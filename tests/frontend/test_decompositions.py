@@ -104,7 +104,7 @@ def test_other_divisions_stay(function: Callable[[Tensor], Tensor]) -> None:
 
 
 class Ordinary(nn.Module):
-    """What models have and quantisers or int8 kernels lack."""
+    """Operators that models have and that quantisers or int8 kernels lack."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the checks of ExecuTorch's NXP backend say, read from checks that are written like its own."""
+"""Texts of the checks of ExecuTorch's NXP backend, read from checks written in the same form."""
 
 import importlib.util
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Max-pools that give indices beside their values."""
+"""Max-pools that give indices and values."""
 
 import inspect
 from typing import Any

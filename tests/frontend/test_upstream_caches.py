@@ -33,7 +33,7 @@ X = torch.linspace(-1, 1, 8).reshape(1, 8)
 
 
 class Mixed(nn.Module):
-    """What the passes of ExecuTorch's NXP backend work on: a residual, a pool, a change of shape, a linear layer."""
+    """Operators that the passes of ExecuTorch's NXP backend change: a residual, a pool, a reshape, a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -63,7 +63,7 @@ def test_marks_on_everything_give_wrong_values(x: Tensor) -> None:
 
 
 class Joined(nn.Module):
-    """A small and a large tensor, each with a scale of its own."""
+    """A small and a large tensor, each with a separate scale."""
 
     def forward(self, x: Tensor) -> Tensor:
         quantize = torch.ops.quantized_decomposed.quantize_per_tensor.default
@@ -159,7 +159,7 @@ def test_exported_modules_call_their_guards(x: Tensor) -> None:
 
 @pytest.mark.parametrize("case", ["pad", "clone"])
 def test_images_in_the_order_of_their_shape_leave_convolutions_in_float(x: Tensor, case: str) -> None:
-    """Break 9: beside pads and copies, too."""
+    """Break 9: with pads and copies, too."""
     program, _ = unmodified.lowered(
         Images(pad=case == "pad", clone=case == "clone"), x, unmodified.cortex_m_quantizer()
     )

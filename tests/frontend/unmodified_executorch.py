@@ -1,4 +1,4 @@
-"""What the wheel's own parts give when they are put together as they are: each of the ways in which that breaks."""
+"""ExecuTorch's quantisers and partitioners combined without changes, to show each failure."""
 
 import importlib
 from collections.abc import Callable

@@ -46,7 +46,7 @@ SKIPPING = f"""graph network {{
   output %m
 }}
 """
-"""Of `a`, which takes less memory than `l`, two rows of twelve are read."""
+"""Two rows of twelve are read of `a`, which takes less memory than `l`."""
 
 LATE = f"""graph network {{
   input %x: i8[1,38,38,8] q(0.5:3)

@@ -1,4 +1,4 @@
-"""Weights that are fetched to scratch while nothing else lies there."""
+"""Weights that are fetched to free scratch."""
 
 import random
 from dataclasses import replace
@@ -166,7 +166,7 @@ def test_the_checker_finds_a_fetch_that_meets_a_buffer() -> None:
 
 
 def _refusal(program: Program, planned: Plan) -> str:
-    """What the checker says."""
+    """Return the checker's errors."""
     try:
         check(program, planned)
     except InternalError as error:

@@ -48,7 +48,7 @@ def _instance(seed: int) -> tuple[tuple[Chunk, ...], FetchCosts, int]:
 def _every(
     parts: tuple[Chunk, ...], costs: FetchCosts, area: int, scratch: Scratch = NO_SCRATCH
 ) -> Iterator[tuple[frozenset[int], Schedule]]:
-    """Every choice of resident chunks, and of the call that each other is issued before, that has room."""
+    """Every choice of resident chunks, and of the issuing call of each other chunk, that fits."""
     indices, free = range(len(parts)), scratch.free(len(costs.calls))
     for kept in chain.from_iterable(combinations(indices, n) for n in range(len(parts) + 1)):
         if sum(parts[j].nbytes for j in kept) > area:

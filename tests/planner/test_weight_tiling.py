@@ -1,4 +1,4 @@
-"""Cut programs: each piece has constants of its own, under names that nothing else has, and computes the same bytes."""
+"""Cut programs: each piece has separate constants with unique names, and computes the same bytes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What Vela estimates of a build for an Ethos-U, and where its tensors lie, as the views show it."""
+"""Vela's estimates of a build for an Ethos-U, and the addresses of its tensors, in the views."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a build for an Ethos-U shows when its commands do not wait where they must: the command, and the user's line."""
+"""The views of an Ethos-U build whose commands miss a wait: the command, and the user's line."""
 
 import hashlib
 import shutil

@@ -1,7 +1,6 @@
 /**
  * @file
- * What the operators with TFLite's arithmetic share: elements of int8 or int16, factors, and walks over operands of
- * which some repeat.
+ * Elements of int8 or int16, factors, and loops over broadcast operands, for operators with TFLite's arithmetic.
  */
 #ifndef DTN_TFLITE_INTEGER_COMMON_H
 #define DTN_TFLITE_INTEGER_COMMON_H

@@ -1,4 +1,4 @@
-"""What a module keeps from run to run, in whatever form, is found, and nothing of the user's module changes."""
+"""The state that a module keeps from run to run is found in every form, and the user's module does not change."""
 
 import collections
 import cProfile

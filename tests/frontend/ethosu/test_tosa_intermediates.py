@@ -1,4 +1,4 @@
-"""What operations leave in memory, against TOSA's reference model: all that can be seen, and the first that differs."""
+"""Intermediate tensors in memory compared with TOSA's reference model: all visible ones, and the first that differs."""
 
 from dataclasses import replace
 from pathlib import Path

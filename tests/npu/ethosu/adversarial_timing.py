@@ -1,7 +1,7 @@
-"""An NPU that does everything as late, or as early, as its commands allow: what a stream computes on the worst of them.
+"""An NPU that does everything as late, or as early, as its commands allow: the results of a stream in the worst case.
 
-Written from the registers alone, beside the watch that it judges. Operations and copies are executed one by one, each
-by a stream of its own with the registers that it met, in the order of a `Schedule`.
+It depends on the registers only, and checks the hazard check independently. Each operation or copy is executed alone,
+by a separate stream with its registers, in the order of a `Schedule`.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ Registers = dict[Short | Long, int]
 
 BANK = 1024
 FAST_BYTES = 1 << 16
-"""Of the fast scratch memory: more than the streams of tests use."""
+"""Bytes of the fast scratch memory: more than the streams of tests use."""
 _SUMS = {32: (4, 4, 4), 64: (4, 8, 4), 128: (8, 12, 4), 256: (16, 20, 8)}
 _SUM_BITS = (32, 40, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What the NPU does late: nothing, copies, operations, any of them by chance, or the last blocks of operations."""
+    """The late parts of the NPU: none, copies, operations, random ones, or the last blocks of operations."""
 
     late: Literal["nothing", "copies", "operations", "any", "blocks"] = "nothing"
     seed: int = 0
@@ -45,7 +45,7 @@ class Started:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is a copy."""
+        """Return whether it is a copy."""
         return self.op is Op.DMA_START
 
     def commands(self) -> Commands:
@@ -61,14 +61,14 @@ class Started:
 
     @property
     def early(self) -> int:
-        """How many blocks of the operation before may run beside its first."""
+        """Return the number of blocks of the previous operation that may run together with its first block."""
         first = self.chain[0] if self.chain else self
         return first.registers.get(Short.BLOCKDEP, 3)
 
 
 @dataclass(slots=True)
 class Npu:
-    """The memory of a stream, filled at random but for its constants and inputs; `fill` says by which numbers."""
+    """The memory of a stream, random except for its constants and inputs; `fill` chooses the numbers."""
 
     config: Config
     blob: Blob
@@ -168,7 +168,7 @@ class Npu:
 
 
 def outputs(config: Config, blob: Blob, commands: Commands, schedule: Schedule, fill: int) -> bytes:
-    """What a stream computes; RefusedError when an operation of it cannot be executed."""
+    """Return the results of a stream; RefusedError if an operation cannot be executed."""
     npu = Npu(config, blob, fill)
     rng = np.random.default_rng(schedule.seed)
     most = {True: 4 if config.is_u85 else 1 if config.word >> 28 == 0 else 2, False: 2}
@@ -324,7 +324,7 @@ def _written_blocks(started: Started) -> Iterator[Ints]:
 
 
 def _read_block(config: Config, started: Started, index: int, part: int) -> Iterator[tuple[int, Ints]]:
-    """What is read of each input for a block of the output: (region, bytes)."""
+    """Yield the read bytes of each input for a block of the output: (region, bytes)."""
     for one in started.chain:
         yield from _read_block(config, one, index, part)
     r = started.registers

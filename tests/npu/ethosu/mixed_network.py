@@ -15,7 +15,7 @@ TARGET = "ethos-u55-128"
 
 
 class Mixed(nn.Module):
-    """Convolutions, tables, transposes, copies, a pool and reductions, each on a line of its own."""
+    """Convolutions, tables, transposes, copies, a pool and reductions, each on a separate line."""
 
     def __init__(self) -> None:
         super().__init__()

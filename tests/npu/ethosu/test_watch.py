@@ -26,7 +26,7 @@ SCHEDULES = (
     Schedule(), Schedule("copies"), Schedule("operations"), Schedule("blocks"), Schedule("any", 1), Schedule("any", 2),
 )  # fmt: skip
 FILLS = (1, 2)
-"""By which numbers memory is filled that nothing has written."""
+"""Fill values of memory that no operation has written."""
 PLACES = 40
 """Mutants with another address or region, of each stream."""
 
@@ -258,7 +258,7 @@ def test_other_values_are_told(sound: EthosUProgram) -> None:
 
 
 def results(program: EthosUProgram, commands: Commands) -> set[bytes]:
-    """What a stream computes, in any order that it allows and whatever memory holds before; nothing where it cannot."""
+    """Return the results of a stream in any order that it allows and for any earlier content of memory."""
     computed: set[bytes] = set()
     for schedule in SCHEDULES:
         for fill in FILLS:
@@ -270,7 +270,7 @@ def results(program: EthosUProgram, commands: Commands) -> set[bytes]:
 
 
 def is_overlooked(program: EthosUProgram, commands: Commands, expected: bytes) -> bool | None:
-    """Whether a mutant computes something else, and nobody says so; None where the watch does not let it be."""
+    """Return whether a mutant computes other results without a reported hazard; None if the hazard check refuses it."""
     data = written(commands, program.stream.config.word)
     blob = replace(program.blob, command_data=data)
     try:

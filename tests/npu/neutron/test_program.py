@@ -1,4 +1,4 @@
-"""What a program says of its memories."""
+"""The memories of a program."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def test_weights_that_are_fetched_twice_are_each_of_the_call_that_reads_them() -
 
 
 def scratch_of(program: Program, planned: Plan, values: Dataflow) -> Memory:
-    """The scratch memory as the views are told of it."""
+    """The scratch memory in the form of the views."""
     (scratch,) = program_in(encode(program, planned)).placements(values)
     return scratch.memory
 

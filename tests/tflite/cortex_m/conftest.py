@@ -1,4 +1,4 @@
-"""What the tests of TFLite's operators on a Cortex-M share."""
+"""Fixtures of the tests of TFLite's operators on a Cortex-M."""
 
 import pytest
 from tests.cortex_m.operator_library import OperatorLibrary

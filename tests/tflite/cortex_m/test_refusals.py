@@ -1,4 +1,4 @@
-"""What the lowering refuses, to the letter, and what the C operators refuse."""
+"""Refusals of the lowering, to the letter, and of the C operators."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Outputs of files of which the NPU takes a part, beside LiteRT's: what counts as a difference, and how large it is."""
+"""Outputs of files that the NPU runs in part, compared with LiteRT's: the rule for a difference, and its size."""
 
 import numpy as np
 import pytest

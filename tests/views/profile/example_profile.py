@@ -30,7 +30,7 @@ DEPTH_FIRST = (
 
 
 def events() -> tuple[Event, ...]:
-    """One run of 1000 ticks, of which 10 belong to nobody."""
+    """One run of 1000 ticks, of which 10 are unattributed."""
     npu = {"partition": 0}
     return with_gaps(
         [
@@ -75,7 +75,7 @@ def with_an_empty_kernel() -> Profile:
 
 
 def one_of_three_runs_held_up() -> Profile:
-    """Three runs of 1,100, 90,000 and 1,000 ticks; the first two end in time that nobody explains."""
+    """Three runs of 1,100, 90,000 and 1,000 ticks; the first two end in unexplained time."""
     found: list[Event] = []
     for run, ticks in enumerate((1100, 90_000, 1000)):
         own = [replace(event, run=run) for event in events() if event.kind is not SpanKind.UNATTRIBUTED]
@@ -84,7 +84,7 @@ def one_of_three_runs_held_up() -> Profile:
 
 
 def lost_in_one_of_two_runs() -> Profile:
-    """Two runs; of the second no event but the run itself had room."""
+    """Two runs; the record has space for only the run event of the second."""
     stream = profile().stream
     second = with_gaps([Event(SpanKind.RUN, Track.CPU, 0, 1000, "run", 1)])
     return profile(replace(stream, runs=2, events=(*stream.events, *second), lost=9))
@@ -107,7 +107,7 @@ def packet(
     lost: int = 0,
     run: int = 0,
 ) -> bytes:
-    """What a board sends of a run."""
+    """Return a board's bytes for a run."""
     head = struct.pack(
         "<4sI32s7I", b"DTNP", version, bytes.fromhex(sha256), hz, 0, run, start, stop, len(records), lost
     )

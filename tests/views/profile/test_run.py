@@ -1,4 +1,4 @@
-"""Profiles of small networks: on the host and the simulator, beside what ExecuTorch's Inspector shows of them."""
+"""Profiles of small networks: on the host and the simulator, compared with ExecuTorch's Inspector."""
 
 import json
 import re

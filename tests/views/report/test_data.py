@@ -1,4 +1,4 @@
-"""What goes into the page, and the errors of the command that writes it."""
+"""The data of the page, and the errors of the command that writes it."""
 
 import base64
 import hashlib

@@ -30,7 +30,7 @@ def one(page: Chrome, selector: str) -> WebElement:
 
 
 def texts(page: Chrome, selector: str) -> list[str]:
-    """Of what is seen."""
+    """Markup of the visible parts."""
     return [found.text for found in page.find_elements(By.CSS_SELECTOR, selector) if found.is_displayed()]
 
 

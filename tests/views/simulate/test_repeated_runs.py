@@ -1,4 +1,4 @@
-"""A build that is read once and run often: what each run says is what reading it anew says, without PyTorch."""
+"""A build that is read once and run often: each run has the results of a new reader, without PyTorch."""
 
 import subprocess
 import sys

@@ -13,7 +13,7 @@
  *   q0 to q3              elements of w, v, and of inputs
  *   q4, q5                numbers for the end of a pair, and r7 of the caller
  *
- * There are four numbers for the end of a pair: the bytes of a row in whole turns, the elements behind the first turn,
+ * The numbers for the end of a pair are the bytes of a row in whole turns and the elements behind the first turn, then
  * the bytes of the last turn behind the end of a row, and the end of the sums.
  *
  * r7 points to the frame where compilers keep frames, and cannot be a clobber there. So the loop saves it, and has no

@@ -66,7 +66,7 @@ def plan_or_least(program: Program, budget: Budget) -> tuple[Program, Plan]:
 
 
 def fetching(program: Program, share: float) -> tuple[Program, Plan]:
-    """A plan whose prefetch area has `share` (0 to 1) of what lies between the least and all weights."""
+    """A plan whose prefetch area has the minimum and `share` (0 to 1) of the range up to all weights."""
     linked = plan(program)
     least, most = min_area(chunks(unshare_constants(program))), len(linked.weights)
     area = least + round((most - least) * share)

@@ -1,4 +1,4 @@
-"""What a run adds up to, told without its events: the same as they give, at any clock and flash."""
+"""Totals of a run without its events: equal to the sums of the events, at any clock and flash."""
 
 from dataclasses import replace
 

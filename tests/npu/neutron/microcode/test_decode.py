@@ -223,7 +223,7 @@ def test_bad_fetches(commands: tuple[tuple[int, ...], ...], text: str) -> None:
 
 
 SCRATCH_BIT = 0x100
-"""Beside the channel of a fetch to scratch."""
+"""The offset of a fetch to scratch, next to its channel."""
 
 
 def test_a_fetch_to_scratch_is_of_version_1_1() -> None:

@@ -1,6 +1,6 @@
 #include "binary_loops_s16.h"
 
-typedef dtn_cm_product_s16_params_t params_t;
+typedef dtn_cm_broadcast_mul_s16_params_t params_t;
 
 static bool is_valid(const dtn_operator_call_t *call)
 {
@@ -12,7 +12,7 @@ static bool is_valid(const dtn_operator_call_t *call)
            p->shift <= 62 && dtn_cm_is_s16_range(p->act_min, p->act_max);
 }
 
-int32_t dtn_cm_product_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
+int32_t dtn_cm_broadcast_mul_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
         return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
