@@ -1,4 +1,4 @@
-"""Constants that are made with a bundle: kernel sums in place of biases, and convolutions in place of depthwise ones."""
+"""Constants made with a bundle: kernel sums in place of biases, and convolutions in place of depthwise ones."""
 
 import numpy as np
 import numpy.typing as npt

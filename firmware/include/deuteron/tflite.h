@@ -517,7 +517,7 @@ typedef struct {
 /**
  * Broadcasting comparison of two tensors of one type, to bool: `kind` 0 is a < b, 1 a <= b, 2 a == b, 3 a != b.
  *
- * With `scaled` 1, of int8 and int16 alone, what is compared is R((x - zp) * 2^8), each with its own factor.
+ * With `scaled` 1, for int8 and int16 only, the compared numbers are R((x - zp) * 2^8), each with its own factor.
  *
  * Values: a, b, output.
  */

@@ -261,8 +261,9 @@ typedef struct {
 /**
  * Bilinear interpolation in float32, NHWC, of float32, or of int8 that is uint8 in the file, stored 128 lower.
  *
- * Output row i is at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2; so are columns. The
- * four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to nearest.
+ * Output row i is at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2; columns have the same
+ * rule. The four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to
+ * nearest.
  *
  * Values: input, output.
  */

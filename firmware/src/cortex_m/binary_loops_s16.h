@@ -13,7 +13,7 @@ void dtn_cm_add_s16(const dtn_cm_broadcast_add_s16_params_t *p, const dtn_cm_s16
 /** mul_s16.c: the products of a row, as `broadcast_mul_s16` has them. */
 void dtn_cm_mul_s16(const dtn_cm_broadcast_mul_s16_params_t *p, const dtn_cm_s16_rows_t *row);
 
-/** Sums from element `first` on, whatever their numbers. */
+/** Sums from element `first` on, for any factors. */
 static inline void dtn_cm_sums_s16(const dtn_cm_broadcast_add_s16_params_t *p, const dtn_cm_s16_rows_t *row,
                                    size_t first)
 {
@@ -23,7 +23,7 @@ static inline void dtn_cm_sums_s16(const dtn_cm_broadcast_add_s16_params_t *p, c
     }
 }
 
-/** Products from element `first` on, whatever their numbers. */
+/** Products from element `first` on, for any factor. */
 static inline void dtn_cm_products_s16(const dtn_cm_broadcast_mul_s16_params_t *p, const dtn_cm_s16_rows_t *row,
                                        size_t first)
 {

@@ -8,7 +8,7 @@ into the area, a run takes at least, for every i,
     max(0, P(i) - (A - max(0, M - U))) / bandwidth + C(i..end)
 
 First bound: fetches are issued between calls. Chunks that are issued before call k must fit next to the S(k) bytes that
-k is the last to read. The rest of what calls k+1..i need is transferred after k and before i.
+k is the last to read. The other bytes that calls k+1..i need are transferred after k and before i.
 
 Second bound: let M be the bytes of the largest chunk that is not resident. While it is read, and occupies as much
 scratch as possible, at most the rest of the area is resident. The rest of P(i) is transferred before i. M is unknown,

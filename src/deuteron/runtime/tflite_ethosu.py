@@ -28,7 +28,7 @@ class EthosUFile:
 
     Attributes:
         source: the model that Vela was given; the compiled one itself where that is not known.
-        model: what it made of it.
+        model: Vela's result.
         partitions: by the index of their operator.
     """
 

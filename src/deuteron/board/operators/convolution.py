@@ -93,21 +93,6 @@ def transpose_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
             raise refuse_arguments()
 
 
-def conv2d_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `conv2d`, with shapes in the order batches, height, width, channels."""
-    return conv2d(args, explicit=True)
-
-
-def depthwise_conv2d_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `depthwise_conv2d`, with shapes in the order batches, height, width, channels."""
-    return depthwise_conv2d(args, explicit=True)
-
-
-def transpose_conv2d_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `transpose_conv2d`, with shapes in the order batches, height, width, channels."""
-    return transpose_conv2d(args, explicit=True)
-
-
 def linear(args: Sequence[Argument]) -> OperatorCall:
     """Input, weights, bias and kernel sum or none, offsets, factor as two lists of one, limits, output twice."""
     match args:
