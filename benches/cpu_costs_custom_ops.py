@@ -35,7 +35,7 @@ DEPTH = 16
 def elementwise(size: int) -> Iterator[Row]:
     """Calls over `size` elements, in rows of 16 where there are rows."""
     rows, half = size // DEPTH, size // 2
-    x, wide = np.arange(size, dtype=np.int8), np.arange(size, dtype=np.int16)
+    x, y = np.arange(size, dtype=np.int8), np.arange(size, dtype=np.int16)
     mask, table = np.ones((1, DEPTH), np.int8), softmax_table(0.05, 1.0).astype(np.int32)
     runs, flat, along = (rows, DEPTH, 1), (1, 1, 1, 1, size), (0, 0, 0, 0, 1)
     norm = NormaliseParams(rows, 1, DEPTH, 1, DEPTH, DEPTH, 1, 1, 1, 3, 100, 0, 20, 28, 1, 0, 50, 0)
@@ -57,11 +57,11 @@ def elementwise(size: int) -> Iterator[Row]:
         ("compare", Work.COMPARE, 0, "compare", (x, x), CompareParams(*pair, 0), np.zeros(size, np.bool_)),
         ("where", Work.CHOICE, 0, "where", (x > 0, x, x), WhereParams(flat, along, along, along), x),
         ("resize_bilinear", Work.RESIZE, 0, "resize", (image,), resize, x),
-        ("broadcast_add_s16", Work.WIDE_SUM, 0, "sum", (wide, wide), total, wide),
-        ("broadcast_mul_s16", Work.WIDE_PRODUCT, 0, "product", (wide, wide), product, wide),
-        ("interpolate_s16", Work.WIDE_TABLE, 0, "lines", (wide, lines), pieces, wide),
-        ("requantize_s8", Work.REQUANTIZE, 0, "8 bits", (wide,), RequantizeParams(size, 0, 1 << 30, 38, 0), x),
-        ("requantize_s16", Work.REQUANTIZE, 0, "16 bits", (x,), RequantizeParams(size, 0, 1 << 30, 23, 0), wide),
+        ("broadcast_add_s16", Work.INT16_SUM, 0, "sum", (y, y), total, y),
+        ("broadcast_mul_s16", Work.INT16_PRODUCT, 0, "product", (y, y), product, y),
+        ("interpolate_s16", Work.INT16_TABLE, 0, "lines", (y, lines), pieces, y),
+        ("requantize_s8", Work.REQUANTIZE, 0, "8 bits", (y,), RequantizeParams(size, 0, 1 << 30, 38, 0), x),
+        ("requantize_s16", Work.REQUANTIZE, 0, "16 bits", (x,), RequantizeParams(size, 0, 1 << 30, 23, 0), y),
     )  # fmt: skip
     for function, work, terms, name, inputs, params, like in calls:
         yield f"{name} of {size:,}", work, like.size, terms, Call(f"dtn_cm_{function}", inputs, params, None, like, 0)
@@ -79,7 +79,7 @@ def layers() -> Iterator[Row]:
         call = Call(
             "dtn_cm_convolution_s16", (x, weights, *factors), ConvolutionS16Params(*sizes, -32767, 32767), None, y, 0
         )
-        work = Work.WIDE_DEPTHWISE if groups > 1 else Work.WIDE_LAYER
+        work = Work.INT16_DEPTHWISE if groups > 1 else Work.INT16_LAYER
         yield f"16 bits {kernel}x{kernel} {in_c}->{out_c}, {side}x{side}", work, y.size, y.size * weights[0].size, call
     for side, channels, window in ((16, 16, 2), (16, 16, 4), (8, 32, 8)):
         for maximum in (0, 1):
@@ -89,7 +89,7 @@ def layers() -> Iterator[Row]:
             call = Call("dtn_cm_pool_s16", (x,), params, None, y, 0)
             yield (
                 f"16 bits pool {window}x{window} {maximum}, {side}x{side}x{channels}",
-                Work.WIDE_POOL,
+                Work.INT16_POOL,
                 y.size,
                 x.size,
                 call,

@@ -69,7 +69,7 @@ def test_a_program_without_float_edges_gives_what_a_table_does(activations: api.
         options, path = api.BuildOptions(activations=activations, remove_quant_io_ops=stored), tmp_path / str(stored)
         built = api.build(model, inputs, target="cortex-m33", options=options, calibration=[inputs], output=path)
         wide = activations is api.Activations.INT16
-        layer, table = (Work.WIDE_LAYER, Work.WIDE_TABLE) if wide else (Work.LINEAR, Work.TABLE)
+        layer, table = (Work.INT16_LAYER, Work.INT16_TABLE) if wide else (Work.LINEAR, Work.TABLE)
         assert [node.work for node in built.manifest.nodes] == [layer, table]
         reference = saved.load(path / "reference.pt2")
         x = inputs[0]

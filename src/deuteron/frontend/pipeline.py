@@ -252,8 +252,8 @@ class Flow:
         """Return the selection of nodes with int16 activations; None without any."""
         if self.options.min_sqnr is not None and self.options.has_mixed_activations:
             return mixed_precision.Search(self.options.min_sqnr, self._batches)
-        is_wide = self.options.state_dtype is Activations.INT16
-        self._state_nodes = mixed_precision.StateNodes(self.variables) if is_wide and self.variables else None
+        is_int16 = self.options.state_dtype is Activations.INT16
+        self._state_nodes = mixed_precision.StateNodes(self.variables) if is_int16 and self.variables else None
         return self._state_nodes
 
     def _partitioner(self) -> Any:
