@@ -74,6 +74,26 @@ static inline void dtn_cm_column_as_row(dtn_cm_convolution_t *convolution, dtn_c
     convolution->p = row;
 }
 
+/**
+ * Defines the operator of a convolution. `is_valid` checks a call, and `run` gets the layer, whose column may have
+ * become a row, and the first written value.
+ */
+#define DTN_CM_CONVOLUTION(name, is_valid, run)                                                                        \
+    int32_t name(const dtn_operator_call_t *call, dtn_phase_t phase)                                                   \
+    {                                                                                                                  \
+        if (phase == DTN_PHASE_CHECK) {                                                                                \
+            return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;                                                      \
+        }                                                                                                              \
+        dtn_cm_convolution_t layer;                                                                                    \
+        if (!dtn_cm_convolution(call, &layer)) {                                                                       \
+            return DTN_REASON_OPERATOR;                                                                                \
+        }                                                                                                              \
+        dtn_cm_windows_t row;                                                                                          \
+        dtn_cm_column_as_row(&layer, &row);                                                                            \
+        run(&layer, &call->values[call->input_count]);                                                                 \
+        return DTN_OK;                                                                                                 \
+    }
+
 /** The number of adjacent channels of a depthwise convolution of one kind: all, or those of one input. */
 static inline size_t dtn_cm_channels_per_input(const dtn_cm_convolution_t *convolution)
 {

@@ -61,8 +61,8 @@ def depthwise_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
                 # All channels read the one input channel: a convolution of one group.
                 patch = -(-kernel_h * kernel_w // _PATCH) * _PATCH * _SCRATCH
                 plane = (stride, padding, dilation, in_offset, out_offset, multipliers, shifts, low, high)
-                room = scratch if scratch.bytes >= patch else scratch_of(patch)
-                return conv2d((x, rows, bias, *plane, room, y, y), explicit=explicit)
+                workspace = scratch if scratch.bytes >= patch else scratch_of(patch)
+                return conv2d((x, rows, bias, *plane, workspace, y, y), explicit=explicit)
             shape = _Shape(explicit, channels, (kernel_h, kernel_w), pair(stride), pair(padding))
             numbers = in_offset, out_offset, low, high
             inputs = _Inputs(x, w, multipliers, shifts, bias)
