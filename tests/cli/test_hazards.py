@@ -18,8 +18,8 @@ HAZARD = (
     f"writes with its last blocks: BLOCKDEP is too large (RESCALE networks.py:{LINE} MUL)"
 )
 ADVICE = (
-    "the commands are Vela's own, and our model of what runs at the same time, which was never held against silicon, "
-    "judges them: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its operators on "
+    "Vela wrote the commands; Deuteron's model of concurrent operations, which was never compared with silicon, finds "
+    "the hazard: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its operators on "
     "the CPU with `--operators-not-to-delegate`"
 )
 WARNING = f"the commands of npu 0 are wrong: {HAZARD}; {ADVICE}"

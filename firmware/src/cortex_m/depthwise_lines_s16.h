@@ -28,7 +28,7 @@ static inline dtn_cm_window_t dtn_cm_axis_window_s16(const dtn_cm_axis_t *axis, 
     return dtn_cm_window(out, axis->stride, axis->pad, axis->kernel, axis->dilation, axis->in);
 }
 
-/* Outputs from here on that have whole windows along an axis, but 1 where it has none. */
+/* The number of outputs from here on that have whole windows along an axis; 1 if this one has none. */
 static inline int32_t dtn_cm_whole_windows_s16(const dtn_cm_axis_t *axis, dtn_cm_window_t window, int32_t out)
 {
     if (window.end - window.first != axis->kernel) {

@@ -152,7 +152,7 @@ uint32_t dtn_state_bytes(const dtn_bundle_t *bundle)
     return (uint32_t)sizeof(saved_t) + dtn_value(bundle, step->first + step->inputs + TENSORS)->bytes;
 }
 
-/* The same with `bytes` bytes of a saved state, which must be enough. */
+/* Finds the state, and checks that `bytes` bytes hold a saved one. */
 static NeutronError find_saved(const dtn_executor_t *executor, const void *data, size_t bytes, dtn_tensor_t *values)
 {
     NeutronError error = find(executor, values);

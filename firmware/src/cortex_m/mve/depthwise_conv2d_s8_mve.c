@@ -140,7 +140,7 @@ static inline sums_t three_windows(taps_t taps, size_t column, size_t row, size_
     return (sums_t){a, b, c};
 }
 
-/* Outputs first..end-1 of a line, three or more, whose columns all lie on the map, and of the rows one or more. */
+/* Outputs first..end-1 of a line, three or more: all of their columns and one or more of their rows are on the map. */
 static __attribute__((noinline)) void whole_windows(const chunk_t *chunk, const taps_t *line, int32_t first,
                                                     int32_t end, int8_t *output)
 {

@@ -114,7 +114,7 @@ def _softmax_size(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _broadcast_walk(op: ops.Op, graph: Graph) -> str | None:
-    """A broadcast takes at most 5 dimensions of at most 65,536, when neighbours that all walk alike count as one."""
+    """A broadcast takes at most 5 dimensions of at most 65,536; adjacent ones with one access pattern count as one."""
     shape = graph.type(op.outputs[0]).shape
     a, b = (broadcast_strides(graph.type(name).shape, shape) for name in op.inputs)
     return _walk_problem(shape, (a, b, contiguous_strides(shape)), BINARY_RANK)
