@@ -25,8 +25,9 @@ from deuteron.tflite.flat_model import (
     FlatOperator,
     FlatTensor,
 )
+from deuteron.tflite.operands import NotConstantError, Operands, Shape, ShapeError
 from deuteron.tflite.quantization import Quant
-from deuteron.tflite.shapes import NotConstantError, Operands, Shape, ShapeError, shapes_of, unknown_shape
+from deuteron.tflite.shapes import shapes_of, unknown_shape
 from deuteron.tflite.tensor_checks import check_tensor
 
 _BIASED = {
