@@ -5,7 +5,7 @@ prompt are given, and each next letter is the one with the best score. An emulat
 one process; all scores must be the host's bit for bit. On an Ethos-U the core executes the NPU's commands.
 Instructions are counted. Quality is against the float model on the calibration data.
 
-make bench-generation ARGS="--target cortex-m55"
+make bench-text-generation ARGS="--target cortex-m55"
 """
 
 import argparse
