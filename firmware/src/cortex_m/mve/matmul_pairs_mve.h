@@ -13,8 +13,12 @@
  *   q0 to q3              elements of w, v, and of inputs
  *   q4, q5                numbers for the end of a pair, and r7 of the caller
  *
- * The numbers for the end of a pair are the bytes of a row in whole turns and the elements behind the first turn, then
- * the bytes of the last turn behind the end of a row, and the end of the sums.
+ * Numbers for the end of a pair:
+ *
+ *   0  bytes of a row in whole turns
+ *   1  elements behind the first turn
+ *   2  bytes of the last turn behind the end of a row
+ *   3  address of the end of the sums
  *
  * r7 points to the frame where compilers keep frames, and cannot be a clobber there. So the loop saves it, and has no
  * operands in memory. r9 is never used, since some platforms reserve it.

@@ -121,7 +121,7 @@ def _broadcast_walk(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _copy_walk(op: ops.Op, graph: Graph) -> str | None:
-    """A copy takes at most 6 dimensions of at most 65,536, when neighbours that both sides walk alike count as one."""
+    """A copy takes at most 6 dimensions of at most 65,536; adjacent ones with one access pattern count as one."""
     problems = (_walk_problem(shape, strides, RANK) for shape, *strides in _copies(op, graph))
     return next((problem for problem in problems if problem), None)
 
