@@ -1,6 +1,7 @@
 /**
  * @file
- * The checks of a call of a Cortex-M operator, and the arithmetic of CMSIS-NN, which rounds twice. Section 6 of spec/rounding.md is the contract.
+ * The checks of a call of a Cortex-M operator, and the arithmetic of CMSIS-NN, which rounds twice. Section 6 of
+ * spec/rounding.md is the contract.
  */
 #pragma once
 
