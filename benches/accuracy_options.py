@@ -82,14 +82,14 @@ WAYS: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One network for one target in one way: signal to noise on the calibration and held back, and wide operators."""
+    """One network for one target in one way: signal to noise on the calibration and held back, and int16 operators."""
 
     network: str
     target: str
     way: str
     sqnr: float
     held_back: float
-    wide: int
+    int16: int
 
 
 def row(case: Case, target: str, way: str) -> Row:
@@ -107,8 +107,8 @@ def row(case: Case, target: str, way: str) -> Row:
         ).manifest
         outputs = list(api.run_each(build, [[x.numpy() for x in sample] for sample in held_back]))
     worst = min(output.sqnr for output in manifest.quality.outputs)
-    wide = sum("s16" in op.op for op in manifest.cpu_ops)
-    return Row(network.name, target, way, worst, round(sqnr(module, held_back, outputs), 2), wide)
+    int16 = sum("s16" in op.op for op in manifest.cpu_ops)
+    return Row(network.name, target, way, worst, round(sqnr(module, held_back, outputs), 2), int16)
 
 
 def problems(rows: list[Row]) -> list[str]:
@@ -135,7 +135,7 @@ def results(options: argparse.Namespace) -> Results:
         if case.network.name in (options.network or [case.network.name])
     ]
     columns = {"network": "network", "target": "target", "way": "way", "SQNR, dB": "sqnr:.1f"}
-    columns |= {"held back": "held_back:.1f", "int16": "wide"}
+    columns |= {"held back": "held_back:.1f", "int16": "int16"}
     return Results("measured", rows, [table(rows, columns)], problems(rows))
 
 

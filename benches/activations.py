@@ -17,17 +17,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from cortex_m_networks import run_on_board
 from harness import Results, main, only, option, progress, table
 from networks_on_targets import sqnr
 from torch import Tensor
 
 from deuteron import api
-from deuteron.board import boards, image, qemu
-from deuteron.board.record import FirmwareOptions
+from deuteron.board import image
 from deuteron.board.toolchain import Toolchain
 from deuteron.frontend import loader
 from deuteron.frontend.examples import FOLDER
-from deuteron.views.compare.board import compare
 
 sys.path.insert(0, str(FOLDER))
 import digits
@@ -69,18 +68,6 @@ def samples_of(network: str, shape: Sequence[int]) -> tuple[list[tuple[Tensor]],
     return [(torch.randn(*shape, generator=generator),) for _ in range(SAMPLES // 4)], None
 
 
-def counted(build: Path, board: str, toolchain: Toolchain) -> tuple[int, bool]:
-    """The instructions of an inference on a board, and whether its outputs are the host's."""
-    data = api.seeded_inputs(api.read_manifest(build), 1)
-    machine = boards.load(board)
-    firmware = image.build(build, machine, FirmwareOptions(), toolchain)
-    with tempfile.TemporaryDirectory() as scratch:
-        image.write(firmware, Path(scratch) / "firmware", force=False)
-        report = qemu.run(Path(scratch) / "firmware", firmware.record, machine, data)
-    same = compare(board, [run.outputs for run in report.runs], list(api.run_each(build, data))).passed
-    return report.runs[0].instructions, same
-
-
 def rows(network: str, toolchain: Toolchain, targets: Sequence[str]) -> list[Row]:
     """Float, 8 bits and 16."""
     model = loader.load(network)
@@ -97,7 +84,8 @@ def rows(network: str, toolchain: Toolchain, targets: Sequence[str]) -> list[Row
                 made = api.build_model(network, target=target, output=build, options=options)
                 outputs = list(api.run_each(build, [[x.numpy() for x in sample] for sample in samples]))
                 board = BOARDS[target]
-                counts[board], same = counted(build, board, toolchain)
+                run, _, same = run_on_board(build, board, toolchain)
+                counts[board] = run.instructions
             differing += [] if same else [board]
             right = np.array([y[0].argmax() for y in outputs]) == wanted.numpy()
             row = replace(

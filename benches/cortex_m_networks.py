@@ -21,7 +21,7 @@ from harness import BUILDS, Results, build_of, folder, main, option, progress, t
 
 from deuteron import api
 from deuteron.board import boards, image, qemu
-from deuteron.board.record import FirmwareOptions
+from deuteron.board.record import Firmware, FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.views.compare.board import compare
 
@@ -91,19 +91,25 @@ def wanted(network: str, target: str, board: str, activations: api.Activations =
     return int(bars[network][board] * (NPU_SHARE if target == NPU else 1))
 
 
-def measure(network: str, target: str, build: Path, board: str, toolchain: Toolchain) -> Result:
-    """One network for one target on one board."""
-    activations = api.read_manifest(build).options.activations
+def run_on_board(build: Path, board: str, toolchain: Toolchain) -> tuple[qemu.EmulatorRun, Firmware, bool]:
+    """One inference on an emulated board, its image's record, and whether its outputs are the host's."""
     data = api.seeded_inputs(api.read_manifest(build), 1)
     machine = boards.load(board)
     firmware = image.build(build, machine, FirmwareOptions(), toolchain)
     with tempfile.TemporaryDirectory() as scratch:
         image.write(firmware, Path(scratch) / "firmware", force=False)
         report = qemu.run(Path(scratch) / "firmware", firmware.record, machine, data)
-    identical = compare(board, [run.outputs for run in report.runs], list(api.run_each(build, data))).passed
-    kinds = kinds_of(report.runs[0], [step.title for step in firmware.record.steps])
+    same = compare(board, [run.outputs for run in report.runs], list(api.run_each(build, data))).passed
+    return report.runs[0], firmware.record, same
+
+
+def measure(network: str, target: str, build: Path, board: str, toolchain: Toolchain) -> Result:
+    """One network for one target on one board."""
+    activations = api.read_manifest(build).options.activations
+    run, record, identical = run_on_board(build, board, toolchain)
+    kinds = kinds_of(run, [step.title for step in record.steps])
     bar = wanted(network, target, board, activations)
-    return Result(network, target, board, report.runs[0].instructions, kinds, bar, identical, activations.value)
+    return Result(network, target, board, run.instructions, kinds, bar, identical, activations.value)
 
 
 def results(options: argparse.Namespace) -> Results:

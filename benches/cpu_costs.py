@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cortex_m
-import cpu_costs_added as added
+import cpu_costs_custom_ops as added
 import numpy as np
 import numpy.typing as npt
 from cortex_m import Call, Layer, Maker

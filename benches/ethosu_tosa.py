@@ -1,4 +1,4 @@
-"""Random TOSA graphs on Arm Ethos-U: compiled by Vela, run, and held against TOSA's reference model bit for bit.
+"""Random TOSA graphs on Arm Ethos-U: compiled by Vela, run, and compared with TOSA's reference model bit for bit.
 
 Each graph (`tests/npu/ethosu/tosa_graphs.py`) has 1 to 5 steps of 17 kinds, with shapes, pads, strides, dilations, zero
 points and scales that ExecuTorch's flow seldom makes. There is no PyTorch in it and Vela runs in this process, so that

@@ -17,7 +17,7 @@ from fuzzing import Target, main
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.npu.ethosu import tosa_graphs, vela
-from tests.npu.ethosu.loops import loop
+from tests.npu.ethosu.loop_graph import loop
 from tests.npu.ethosu.networks import ACCELERATORS, KINDS, network
 from tests.npu.neutron.tflite import cases
 

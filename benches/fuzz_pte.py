@@ -1,7 +1,7 @@
 """Five million mutated programs through ExecuTorch's runtime, our delegate and the Cortex-M operators.
 
 All but ExecuTorch's own library run under the address and undefined sanitizers. The mutations are described in
-`firmware/executorch/tests/fuzz_pte.cpp`.
+`firmware/executorch/tests/pte_mutations.h`.
 
 make bench-fuzz-pte
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.runtime.crafted import Crafted, constant, number, numbers, placed, truth, unplanned
+from tests.runtime.crafted_programs import Crafted, constant, number, numbers, placed, truth, unplanned
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM

@@ -1,9 +1,10 @@
 """Ordinary networks on every target whose CPU has int8 operators: built, checked, run on the host and on a board.
 
-"float" are operators that read or give float numbers, except quantization of inputs and outputs; "differs" are numbers
-of ExecuTorch's runtime on the host that are not those of the lowered program in PyTorch (`replay.py`). Neither may be.
-The build checks each operator's rounding on all samples. "SQNR" is int8 against the float model with random weights,
-which depends on the network more than on the compiler. The bench takes most of an hour.
+"float" are operators that read or give float numbers, except quantization of inputs and outputs; "differs" are
+numbers of ExecuTorch's runtime on the host that are not those of the lowered program in PyTorch
+(`exact_execution.py`). Both must be zero. The build checks each operator's rounding on all samples. "SQNR" is int8
+against the float model with random weights, which depends on the network more than on the compiler. The bench takes
+most of an hour.
 
 make bench-networks-on-targets ARGS="--rows build/benches/networks"
 """

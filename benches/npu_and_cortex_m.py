@@ -3,7 +3,8 @@
 Each is built, run in ExecuTorch's runtime on the host, and compared on seeded inputs. None of these may be above 0:
 
 * "npu differs": results of the NPU that are not the interpreter's;
-* "program differs": outputs, and inputs of the NPU, that are not those of the lowered program in PyTorch (`replay.py`);
+* "program differs": outputs, and inputs of the NPU, that are not those of the lowered program in
+  PyTorch (`exact_execution.py`);
 * "bounds broken": bounds of `deuteron run --compare`, about the NPU's operators; about outputs if all are on the NPU.
 
 "steps" is the largest difference of an output from the quantized model; on the NPU alone only ties of PyTorch's float32
@@ -23,7 +24,7 @@ from typing import cast
 from unittest.mock import patch
 
 import torch
-from exact_replay import Replay
+from exact_execution import ExactInterpreter
 from harness import Results, main, only, progress, table
 from torch import Tensor, fx
 from torch.export import ExportedProgram
@@ -113,27 +114,27 @@ def _samples(model: Model) -> list[tuple[Tensor, ...]]:
 
 
 @contextmanager
-def checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[Replay]]:
+def checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[ExactInterpreter]]:
     """The program that is lowered meanwhile, to be run by PyTorch, with the build's check on all samples."""
-    replays: list[Replay] = []
+    runs: list[ExactInterpreter] = []
     check = lowering_check.check
 
     def check_all(program: ExportedProgram, module: fx.GraphModule, _: object) -> None:
-        replays[:] = [Replay(program)]
+        runs[:] = [ExactInterpreter(program)]
         for sample in samples:
             check(program, module, sample)
 
     with patch.object(lowering_check, "check", check_all):
-        yield replays
+        yield runs
 
 
-def unlike(path: Path, samples: Sequence[tuple[Tensor, ...]], replay: Replay) -> int:
-    """How many numbers of a program in ExecuTorch's runtime are not those of its replay."""
+def unlike(path: Path, samples: Sequence[tuple[Tensor, ...]], interpreter: ExactInterpreter) -> int:
+    """Count the numbers of a program in ExecuTorch's runtime that differ from PyTorch's."""
     runner, numbers = HostRunner(path), 0
     for sample in samples:
         with runner.observe() as calls:
             outputs = runner.run([x.numpy() for x in sample])
-        numbers += replay.differences(sample, calls, outputs)
+        numbers += interpreter.differences(sample, calls, outputs)
     return numbers
 
 
@@ -142,7 +143,7 @@ def row(name: str, mode: str, target: str) -> Row:
     model = load(name)
     samples, trains = _samples(model), mode == "QAT"
     arrays = [[x.numpy() for x in sample] for sample in samples]
-    with tempfile.TemporaryDirectory() as folder, checked(samples) as replays:
+    with tempfile.TemporaryDirectory() as folder, checked(samples) as runs:
         manifest = api.build(
             model.module,
             model.example_inputs,
@@ -153,7 +154,7 @@ def row(name: str, mode: str, target: str) -> Row:
             options=api.BuildOptions(use_qat=trains),
         ).manifest
         found = compare(Path(folder) / "build", arrays)
-        differs = unlike(Path(folder) / "build" / PROGRAM, samples, *replays)
+        differs = unlike(Path(folder) / "build" / PROGRAM, samples, *runs)
     on_npu = [node for node in manifest.nodes if node.partition is not None]
     on_cpu = [node for node in manifest.nodes if node.partition is None]
     return Row(

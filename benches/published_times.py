@@ -60,7 +60,7 @@ def build_of(point: Published, builds: Path) -> Path:
         if point.network == FETCHED:
             area = targets.load(point.target).need_neutron().prefetch_area.value
             memory = MemoryOptions(FetchPolicy.ALWAYS, weights_budget=area)
-        file = Path(__file__).parent / "zoo" / "silicon.py"
+        file = Path(__file__).parent / "zoo" / "published.py"
         model = f"{file}:{point.network}" if point.network in OWN else point.network
         options = api.BuildOptions(memory=memory)
         api.build_model(model, target=point.target, output=directory, options=options)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from harness import Results, main, only, option, progress, table
 from torch import Tensor, nn
-from zoo import NETWORKS, planted
+from zoo import NETWORKS, quality_defects
 
 from deuteron import api
 from deuteron.errors import DeuteronError
@@ -54,9 +54,9 @@ def subjects() -> Iterator[tuple[str, str, Callable[[], Subject]]]:
         yield network.name, "", lambda n=network: (n.module(), n.samples(1, seed=1)[0], n.samples(16, seed=2))
     for example in api.REFERENCES:
         yield example.name, "", lambda name=example.name: example_model(name)
-    for name, make in planted.SOUND.items():
+    for name, make in quality_defects.SOUND.items():
         yield name, "", make
-    for defect in planted.DEFECTS:
+    for defect in quality_defects.DEFECTS:
         yield defect.name, defect.warning, defect.make
 
 

@@ -8,7 +8,7 @@ import sys
 import zlib
 
 import numpy as np
-from tests.cortex_m.bench import Bench
+from tests.cortex_m.operator_library import OperatorLibrary
 from tests.tflite.cortex_m import models, more_models, movement_models, plain_models
 from tests.tflite.cortex_m.running import compare
 
@@ -28,12 +28,12 @@ def main(arguments: list[str]) -> int:
     """Exit status: 1 when a model differs."""
     count = int(arguments[0]) if arguments else 100
     chosen = [name for name in MODELS if not arguments[1:] or name.partition("-")[0] in arguments[1:]]
-    bench, different = Bench(InnerWork.PORTABLE), 0
+    c_operators, different = OperatorLibrary(InnerWork.PORTABLE), 0
     for name in chosen:
         for number in range(count):
             model, rng = make_model(name, number)
             try:
-                compare(bench, model, rng)
+                compare(c_operators, model, rng)
             except AssertionError as error:
                 different += 1
                 print(f"{name} {number}: {str(error).strip().splitlines()[0]}", flush=True)

@@ -1,4 +1,4 @@
-"""What holds for all tests of a run: their order, how they compile, and what the garbage collector looks at."""
+"""Settings of all tests: their order, their compiler options, and the garbage collector."""
 
 import gc
 import os

@@ -1,9 +1,10 @@
-"""Builds that tests share, kept under `build/test-builds`: each is made once for all workers, runs and rooms.
+"""Builds that tests share, kept under `build/test-builds`: each is made once for all workers, runs and folders.
 
-A build is found again by what it comes from: every file of `src/deuteron` with the native libraries, of `firmware` and
-of `examples`, the versions of all installed packages, the test file that defines its network with those that this one
-imports, and the options. A change of any of them gives another place, so nothing that is kept is ever out of date. A
-test must not write into what it gets: it copies what it wants to damage. `tests/test_store.py` holds all of this.
+The directory of a build depends on its sources: every file of `src/deuteron` with the native libraries, of `firmware`
+and of `examples`. It includes the versions of all installed packages and the options. The test file that defines the
+network counts with the files that it imports. A change of any of them gives another place, so nothing that is kept is
+ever out of date. A test must not write into what it gets: it copies what it wants to damage. `tests/test_store.py`
+holds all of this.
 """
 
 import ast
@@ -36,7 +37,7 @@ Network = Callable[[], tuple[Any, Sequence[Any], api.BuildOptions]]
 
 
 ALL_FILES = api.BuildOptions(intermediates=True, dump_kernel_selection_code=True)
-"""The program that is built without options, and every file that can be written beside it."""
+"""The program that is built without options, and every file that can be written with it."""
 
 
 def model(name: str, *, target: str = api.DEFAULT_TARGET, options: api.BuildOptions = ALL_FILES) -> Path:

@@ -35,7 +35,7 @@ def _block(name: str) -> Iterator[tuple[str, set[str]]]:
 
 
 ALLOWED = dict(_block("imports"))
-"""Room -> rooms it may import, besides itself and COMMON; a room is a package or module by its dotted name."""
+"""Maps a package or module, by its dotted name, to those it may import, besides itself and COMMON."""
 
 TORCH = {"torch", "executorch", "torchao"}
 TORCH_ROOMS = {room for room, _ in _block("torch")}
@@ -49,7 +49,7 @@ def module_of(path: Path) -> str:
 
 
 def room_of(module: str) -> str:
-    """The room with the longest name that a module is, or is in; none for modules that no row names."""
+    """Return the package with the longest name that a module is, or is in; none for modules without a row."""
     rooms = [room for room in ALLOWED if f"{module}.".startswith(f"{room}.")]
     return max(rooms, key=len, default="")
 
@@ -80,7 +80,7 @@ def imports(module: str) -> tuple[tuple[int, str], ...]:
 
 
 def closure(room: str) -> set[str]:
-    """Every room that `room` can reach through the table."""
+    """Return every package that `room` can reach through the table."""
     reached: set[str] = set()
     ahead = [room]
     while ahead:
@@ -185,5 +185,5 @@ def test_no_source_file_is_longer_than_800_lines():
 
 
 def test_no_public_name_is_a_room():
-    """`import deuteron.x` sets the attribute `x` of the package to the room, whatever the package itself offers."""
+    """`import deuteron.x` sets the attribute `x` of the package to the module, whatever the package itself offers."""
     assert not set(deuteron.__all__) & {room.partition(".")[0] for room in ALLOWED} - {"__init__"}

@@ -1,4 +1,4 @@
-"""What all benches share: arguments, tables, problems and the JSON file."""
+"""The harness of the benches: arguments, tables, problems and the JSON file."""
 
 import argparse
 import json

@@ -21,16 +21,16 @@ from deuteron.views.installation import REQUIREMENT
 
 ROOT = Path(__file__).parents[1]
 OLDEST_GLIBC = (2, 17)
-"""What the platform tag of the released wheel promises."""
+"""The promise of the released wheel's platform tag."""
 LARGEST = 95_000_000
 """Bytes of what the wheel depends on: with pip and the wheel itself an environment stays below 120 MB."""
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the source distribution holds, in `build/sdist`.
+    """The content of the source distribution, in `build/sdist`.
 
-    Objects stay there, and files that are the same keep their time: only what has changed is compiled again.
+    Objects stay there, and unchanged files keep their time: only changes are compiled again.
     """
     folder, kept = tmp_path_factory.mktemp("sdist"), ROOT / "build" / "sdist"
     backend = "from scikit_build_core.build import build_sdist; import sys; build_sdist(sys.argv[1])"
@@ -104,7 +104,7 @@ def deuteron(python: Path, *arguments: str | Path) -> "subprocess.CompletedProce
 
 
 def run(python: Path, *arguments: str | Path) -> str:
-    """What a command prints that succeeds."""
+    """Return the output of a command that succeeds."""
     done = deuteron(python, *arguments)
     assert done.returncode == 0, f"{arguments}: {done.stderr}"
     return done.stdout

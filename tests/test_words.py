@@ -21,7 +21,7 @@ PAGES = [
     *sorted((ROOT / "spec").glob("*.md")),
 ]
 
-SOURCES = ("src", "tools", "conformance", "benches", "examples")
+SOURCES = ("src", "tools", "conformance", "benches", "examples", "tests")
 """Folders and files whose docstrings are checked."""
 
 WORDS = re.compile(
@@ -60,7 +60,7 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def faults(text: str) -> Iterator[str]:
-    """What is wrong with the sentences of a text."""
+    """Yield the faults of a text's sentences."""
     for paragraph in paragraphs(text):
         for sentence in sentences(paragraph):
             words = re.findall(r"[\w'./+-]*\w[\w'./+-]*", sentence)
@@ -87,7 +87,8 @@ def comments(path: Path) -> Iterator[tuple[int, str]]:
     text = path.read_text("utf-8")
     for found in re.finditer(r"/\*\*?<?(.*?)\*/|\"(?:\\\\.|[^\"\\\\\n])*\"", text, re.DOTALL):
         lines = [re.sub(r"^\s*\*? ?", "", line) for line in (found[1] or "").strip().split("\n")]
-        kept = (re.sub(r"^@(?:param|return|name)\b", r"\n\n\g<0>", line) for line in lines if "  " not in line)
+        lines = [line for line in lines if "  " not in line and line.strip() != "@file"]
+        kept = (re.sub(r"^@(?:param|return|name)\b", r"\n\n\g<0>", line) for line in lines)
         yield text.count("\n", 0, found.start()) + 1, "\n".join(kept)
 
 

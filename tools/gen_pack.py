@@ -23,13 +23,14 @@ CONDITIONS = {InnerWork.MVE: "Has MVE", InnerWork.DSP: "Has DSP", InnerWork.PORT
 
 OPERATORS: Mapping[str, str] = {
     "Convolutions and products": """
-        convolution_s16 product_s16 quantized_batch_matmul quantized_conv2d quantized_conv2d_s4
-        quantized_depthwise_conv2d quantized_depthwise_conv2d_s4 quantized_linear quantized_linear_s4
+        convolution_s16 quantized_batch_matmul quantized_conv2d quantized_conv2d_s4 quantized_depthwise_conv2d
+        quantized_depthwise_conv2d_s4 quantized_linear quantized_linear_s4
         quantized_transpose_conv2d winograd_conv2d
     """,
     "Elementwise": """
-        broadcast_add broadcast_mul compare compare_scalar extremum_s16 interpolate_s16 maximum minimum
-        quantized_activation quantized_add quantized_div quantized_mul requantize_s16 requantize_s8 sum_s16 where
+        broadcast_add broadcast_add_s16 broadcast_mul broadcast_mul_s16 compare compare_scalar extremum_s16
+        interpolate_s16 maximum minimum quantized_activation quantized_add quantized_div quantized_mul requantize_s16
+        requantize_s8 where
     """,
     "Pools and reductions": """
         argmax_argmin cumsum pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_extremum

@@ -1,7 +1,8 @@
 """The zoo of networks that benches measure: plain PyTorch with seeded weights, as users write it.
 
 `images.py` and `sequences.py` have the ordinary networks of this table, `large_images.py` those that need stripes,
-`silicon.py` those of published times, `planted.py` networks with defects, and `pattern.py` small patterns of layers.
+`published.py` those of published times, `quality_defects.py` networks with defects, and `pattern.py` small patterns of
+layers.
 """
 
 from collections.abc import Callable

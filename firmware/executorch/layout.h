@@ -66,7 +66,7 @@ using Bindings = executorch::runtime::Span<const Binding>;
 /* Checks that no output shares memory with the payload, an input or another output, as the driver checks what it reads
  * before it writes. ExecuTorch's memory planning ensures this; otherwise it logs and returns InvalidArgument.
  * Payloads of other partitions are not checked: ExecuTorch's runtime lets any operator of a damaged program write to
- * constants there. So each delegate keeps a copy of what it has checked (`Payload::move`), and readers of files
+ * constants there. So each delegate keeps a copy of the checked bytes (`Payload::move`), and readers of files
  * (`deuteron.runtime.pte_memory`, runner/plan.h) reject every program that would write to a constant. */
 executorch::runtime::Error check_no_overlap(Bytes payload, Bindings inputs, Bindings outputs);
 

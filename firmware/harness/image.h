@@ -1,6 +1,6 @@
 /**
  * @file
- * What `deuteron firmware --harness serial` generates for an image, besides the bundle.
+ * Declarations that `deuteron firmware --harness serial` generates for an image, besides the bundle.
  */
 #pragma once
 

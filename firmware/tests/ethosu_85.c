@@ -82,3 +82,15 @@ void u85_put_scale(stream_t *stream, uint32_t opcode, uint32_t scale, uint32_t s
 {
     stream_long(stream, opcode, (uint64_t)(shift | rounding << 13) << 32 | scale);
 }
+
+void u85_put_window(stream_t *stream, int32_t depth, int32_t kernel_h, int32_t kernel_w)
+{
+    for (uint16_t pad = REG_IFM_PAD_TOP; pad <= REG_IFM_PAD_BOTTOM; pad++) {
+        stream_short(stream, pad, 0);
+    }
+    stream_short(stream, REG_IFM_DEPTH_M1, (uint32_t)depth - 1);
+    stream_short(stream, REG_IFM_UPSCALE, 0);
+    stream_short(stream, REG_KERNEL_HEIGHT_M1, (uint32_t)kernel_h - 1);
+    stream_short(stream, REG_KERNEL_WIDTH_M1, (uint32_t)kernel_w - 1);
+    stream_short(stream, REG_KERNEL_STRIDE, 0);
+}

@@ -1,6 +1,6 @@
 /**
  * @file
- * What tests of an Ethos-U85 share: maps, rounding, and outputs that are turned on their way.
+ * Helpers of the tests of an Ethos-U85: maps, rounding, and transposed or reversed outputs.
  */
 #pragma once
 
@@ -46,3 +46,6 @@ void u85_put_output(stream_t *stream, const u85_turn_t *turn, const int32_t *siz
 
 /** Appends a scale. */
 void u85_put_scale(stream_t *stream, uint32_t opcode, uint32_t scale, uint32_t shift, uint32_t rounding);
+
+/** Appends the registers of a kernel without padding, of stride 1, over an input of this depth. */
+void u85_put_window(stream_t *stream, int32_t depth, int32_t kernel_h, int32_t kernel_w);

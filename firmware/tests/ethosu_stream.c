@@ -148,3 +148,28 @@ int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int3
 {
     return (int32_t)map_stored(stream, map, y, x, c) - map->zero_point;
 }
+
+void put_bits(bits_t *bits, uint32_t value, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++, bits->at++) {
+        if (bits->at % 8 == 0) {
+            bits->bytes[bits->at / 8] = 0;
+        }
+        bits->bytes[bits->at / 8] |= (uint8_t)((value >> i & 1U) << (bits->at % 8));
+    }
+}
+
+void each_seed(int count, char **arguments, void (*run)(uint64_t *state))
+{
+    const uint64_t calls = count > 1 ? strtoull(arguments[1], NULL, 10) : 200;
+    const uint64_t first = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
+    for (uint64_t seed = first; seed < first + calls; seed++) {
+        uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
+        const int before = test_failures;
+        run(&state);
+        if (test_failures != before) {
+            printf("seed %" PRIu64 "\n", seed);
+            return;
+        }
+    }
+}

@@ -43,6 +43,15 @@ void stream_op(stream_t *stream, uint32_t opcode, uint32_t param);
 /** Appends the registers of a map; `extra` are bits of the precision register besides type, size and format. */
 void stream_map(stream_t *stream, const dtn_ethosu_map_registers_t *registers, const test_map_t *map, uint32_t extra);
 
+/** Packed bits, the lowest first. */
+typedef struct {
+    uint8_t *bytes;
+    size_t at;
+} bits_t;
+
+/** Appends `count` bits. */
+void put_bits(bits_t *bits, uint32_t value, uint32_t count);
+
 /** Ends the stream; the bytes of its command data. */
 size_t stream_end(stream_t *stream);
 
@@ -60,3 +69,7 @@ int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int3
 
 /** An element of a map as it is stored. */
 int64_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c);
+
+/** Calls `run` with a random state for each seed: `arguments` are how many, by default 200, and the first. It prints
+ * the first seed that fails, and ends there. */
+void each_seed(int count, char **arguments, void (*run)(uint64_t *state));

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "../src/driver/model.h"
+#include "bundle_builder.h"
 #include "deuteron/crc32.h"
-#include "fuzz_parts.h"
-#include "program.h"
+#include "fuzz_containers.h"
 
 enum {
     MAX_CONSTANTS = 64,

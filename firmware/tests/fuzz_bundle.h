@@ -1,6 +1,6 @@
 /**
  * @file
- * What the two files of the bundles' fuzz target share: the words that an input starts with.
+ * The words at the start of an input of the bundles' fuzz target.
  */
 #pragma once
 

@@ -3,9 +3,9 @@
  */
 #include <string.h>
 
+#include "bundle_builder.h"
 #include "fuzz_bundle.h"
-#include "fuzz_parts.h"
-#include "program.h"
+#include "fuzz_containers.h"
 #include "test.h"
 
 enum { MAX_ELEMENTS = 40, MAX_STEPS = 4, MAX_CONTAINERS = MAX_STEPS };

@@ -13,11 +13,11 @@
 
 #include "../src/driver/driver.h"
 #include "../src/driver/model.h"
-#include "builder.h"
+#include "container_builder.h"
 #include "deuteron/levels.h"
+#include "fuzz_containers.h"
 #include "fuzz_driver.h"
-#include "fuzz_parts.h"
-#include "tables.h"
+#include "reference_kernels.h"
 
 static uint32_t read_word(const uint8_t *bytes)
 {

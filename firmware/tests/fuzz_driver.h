@@ -1,6 +1,6 @@
 /**
  * @file
- * What the two files of the driver's fuzz target share.
+ * The layout of an input of the driver's fuzz target.
  */
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "fuzz_parts.h"
+#include "fuzz_containers.h"
 #include "test.h"
 
 static size_t serialise(const build_t *build, uint8_t mode, uint8_t *input)

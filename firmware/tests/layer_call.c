@@ -71,9 +71,9 @@ static int32_t out_of(uint64_t *state, layer_kind_t kind, int32_t in, int32_t ke
                               : (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
 }
 
-layer_axis_t layer_random_axis(uint64_t *state, layer_kind_t kind)
+dtn_cm_axis_t layer_random_axis(uint64_t *state, layer_kind_t kind)
 {
-    layer_axis_t a;
+    dtn_cm_axis_t a = {0};
     a.kernel = test_between(state, 0, 1) == 0 ? 1 : test_between(state, 1, 5);
     a.stride = test_between(state, 1, 3);
     a.dilation = kind == TRANSPOSED ? 1 : test_between(state, 1, 2);
@@ -101,21 +101,10 @@ static void random_rows(dtn_cm_windows_t *p, uint64_t *state)
 static void random_convolution(layer_t *layer, uint64_t *state)
 {
     dtn_cm_windows_t *p = &layer->params.conv;
-    const layer_axis_t y = layer_random_axis(state, layer->kind);
-    const layer_axis_t x = layer_random_axis(state, layer->kind);
+    const dtn_cm_axis_t y = layer_random_axis(state, layer->kind);
+    const dtn_cm_axis_t x = layer_random_axis(state, layer->kind);
     *p = (dtn_cm_windows_t){
-        .in_h = y.in,
-        .in_w = x.in,
-        .out_h = y.out,
-        .out_w = x.out,
-        .kernel_h = y.kernel,
-        .kernel_w = x.kernel,
-        .stride_h = y.stride,
-        .stride_w = x.stride,
-        .pad_h = y.pad,
-        .pad_w = x.pad,
-        .dilation_h = y.dilation,
-        .dilation_w = x.dilation,
+        LAYER_AXES(y, x),
     };
     p->batches = test_between(state, 1, 2);
     if (layer->kind != TRANSPOSED && p->batches == 1 && test_between(state, 0, 1) == 1) {

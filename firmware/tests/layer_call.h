@@ -55,18 +55,14 @@ void layer_expect(const layer_t *layer, int8_t *out);
 /** Adds a value to a call. */
 void layer_add_value(layer_t *layer, bool is_output, uint32_t type, int64_t bytes);
 
-/** An axis of a convolution. */
-typedef struct {
-    int32_t in;
-    int32_t out;
-    int32_t kernel;
-    int32_t stride;
-    int32_t pad;
-    int32_t dilation;
-} layer_axis_t;
+/** The fields of a record for its two axes. */
+#define LAYER_AXES(y, x)                                                                                               \
+    .in_h = (y).in, .in_w = (x).in, .out_h = (y).out, .out_w = (x).out, .kernel_h = (y).kernel,                        \
+    .kernel_w = (x).kernel, .stride_h = (y).stride, .stride_w = (x).stride, .pad_h = (y).pad, .pad_w = (x).pad,        \
+    .dilation_h = (y).dilation, .dilation_w = (x).dilation
 
-/** A random axis, with one output or more. */
-layer_axis_t layer_random_axis(uint64_t *state, layer_kind_t kind);
+/** A random axis, with one output or more; its steps are 0. */
+dtn_cm_axis_t layer_random_axis(uint64_t *state, layer_kind_t kind);
 
 /** layer_call_s16.c: the same for CONV_S16. */
 void layer_random_s16(layer_t *layer, uint64_t *state);

@@ -20,24 +20,13 @@ static void random_channels(params_t *p, uint64_t *state)
 void layer_random_s16(layer_t *layer, uint64_t *state)
 {
     params_t *p = &layer->params.conv_s16;
-    const layer_axis_t one = {1, 1, 1, 1, 0, 1};
+    const dtn_cm_axis_t one = {.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
     const bool is_linear = test_between(state, 0, 7) == 0;
-    const layer_axis_t y = is_linear ? one : layer_random_axis(state, CONV_S16);
-    const layer_axis_t x = is_linear ? one : layer_random_axis(state, CONV_S16);
+    const dtn_cm_axis_t y = is_linear ? one : layer_random_axis(state, CONV_S16);
+    const dtn_cm_axis_t x = is_linear ? one : layer_random_axis(state, CONV_S16);
     *p = (params_t){
         .batches = test_between(state, 1, is_linear ? 9 : 2),
-        .in_h = y.in,
-        .in_w = x.in,
-        .out_h = y.out,
-        .out_w = x.out,
-        .kernel_h = y.kernel,
-        .kernel_w = x.kernel,
-        .stride_h = y.stride,
-        .stride_w = x.stride,
-        .pad_h = y.pad,
-        .pad_w = x.pad,
-        .dilation_h = y.dilation,
-        .dilation_w = x.dilation,
+        LAYER_AXES(y, x),
         .act_min = test_between(state, 0, 1) == 0 ? 0 : test_between(state, INT16_MIN, 0),
         .act_max = test_between(state, 0, 1) == 0 ? INT16_MAX : test_between(state, 0, INT16_MAX),
     };

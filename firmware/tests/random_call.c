@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "random_parts.h"
+#include "random_parameters.h"
 #include "test.h"
 
 static void random_fully_connected(build_t *build, uint64_t *state)

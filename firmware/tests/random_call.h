@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "builder.h"
+#include "container_builder.h"
 
 /** Appends to `build` a random call of `kind` from a new model input to a new output. */
 void random_call(build_t *build, uint32_t kind, uint64_t *state);

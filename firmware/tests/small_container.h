@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "builder.h"
+#include "container_builder.h"
 
 /** Where the words of its blocks are: the tables of its sizes, its commands, and the `end`. */
 enum {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "deuteron/io.h"
-#include "refusal.h"
-#include "small_program.h"
+#include "prepare_errors.h"
+#include "small_bundle.h"
 #include "test.h"
 
 enum { FRAMES = 2, FLOATS = SMALL_COUNT * sizeof(float), BUFFER_BYTES = 64 };

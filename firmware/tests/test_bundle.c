@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "deuteron/crc32.h"
-#include "refusal.h"
-#include "small_program.h"
+#include "prepare_errors.h"
+#include "small_bundle.h"
 #include "test.h"
 
 static NeutronError init(program_t *program)

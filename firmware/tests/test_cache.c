@@ -2,8 +2,8 @@
  * executor's calls is missing. */
 #include <string.h>
 
-#include "cached_runs.h"
 #include "deuteron/io.h"
+#include "simulated_cache_runs.h"
 #include "test.h"
 
 enum { TENSOR = 48, WORKING = 4 * CACHED_LINE, BLOCK = 32, CONTEXT = DTN_CONTEXT_BYTES };

@@ -2,9 +2,9 @@
  * test's own: its NPU reads commands and weights, adds to the input, and writes output and fast scratch memory. */
 #include <string.h>
 
-#include "cached_runs.h"
 #include "deuteron/io.h"
 #include "ethosu_driver.h"
+#include "simulated_cache_runs.h"
 #include "test.h"
 
 enum { TENSOR = 40, SCRATCH = 2 * CACHED_LINE + TENSOR, FAST = 24, WEIGHTS = 32, CONTEXT = DTN_CONTEXT_BYTES };

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "prepare_errors.h"
 #include "random_call.h"
-#include "refusal.h"
 #include "test.h"
 
 /* A parameter or operand word of a random call changed. */

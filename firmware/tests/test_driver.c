@@ -6,7 +6,7 @@
 
 #include "deuteron/driver.h"
 #include "deuteron/port.h"
-#include "refusal.h"
+#include "prepare_errors.h"
 #include "small_container.h"
 #include "test.h"
 

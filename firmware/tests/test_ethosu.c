@@ -134,34 +134,19 @@ static bool meets(const stream_t *stream, const window_t *w, const test_map_t *i
 
 /* ---- Weights that are not compressed: a slice of numbers of 9 bits ---- */
 
-typedef struct {
-    uint8_t *bytes;
-    size_t at;
-} bits_t;
-
-static void put(bits_t *bits, uint32_t value, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++, bits->at++) {
-        if (bits->at % 8 == 0) {
-            bits->bytes[bits->at / 8] = 0;
-        }
-        bits->bytes[bits->at / 8] |= (uint8_t)((value >> i & 1U) << (bits->at % 8));
-    }
-}
-
 /* Numbers are in chunks of 8: of each the rests follow behind those of the chunk before, and nothing else does. */
 static void put_slice(bits_t *bits, const int16_t *weights, size_t count)
 {
-    put(bits, 6, 3);
-    put(bits, (uint32_t)count - 1, 15);
-    put(bits, 7, 3);
-    put(bits, 0, 1);
-    put(bits, 1, 1);
-    put(bits, 0, 10);
-    put(bits, 7, 3);
+    put_bits(bits, 6, 3);
+    put_bits(bits, (uint32_t)count - 1, 15);
+    put_bits(bits, 7, 3);
+    put_bits(bits, 0, 1);
+    put_bits(bits, 1, 1);
+    put_bits(bits, 0, 10);
+    put_bits(bits, 7, 3);
     for (size_t i = 0; i < count; i++) {
         int32_t magnitude = abs(weights[i]);
-        put(bits, (uint32_t)magnitude << 1 | (weights[i] < 0 ? 1U : 0U), 9);
+        put_bits(bits, (uint32_t)magnitude << 1 | (weights[i] < 0 ? 1U : 0U), 9);
     }
 }
 
@@ -464,21 +449,17 @@ static void test_elementwise(uint64_t *state)
     stream_free(&stream);
 }
 
+/* One random call of each. */
+static void test_seed(uint64_t *state)
+{
+    test_layer(state, false);
+    test_layer(state, true);
+    test_pool(state);
+    test_elementwise(state);
+}
+
 int main(int count, char **arguments)
 {
-    uint64_t calls = count > 1 ? strtoull(arguments[1], NULL, 10) : 200;
-    uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
-    for (uint64_t i = 0; i < calls; i++) {
-        uint64_t state = (seed + i) * UINT64_C(0x9E3779B97F4A7C15) + 1;
-        int before = test_failures;
-        test_layer(&state, false);
-        test_layer(&state, true);
-        test_pool(&state);
-        test_elementwise(&state);
-        if (test_failures != before) {
-            printf("seed %" PRIu64 "\n", seed + i);
-            break;
-        }
-    }
+    each_seed(count, arguments, test_seed);
     return test_result();
 }

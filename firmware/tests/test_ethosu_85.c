@@ -121,21 +121,6 @@ static void order(const layer_t *l)
     }
 }
 
-typedef struct {
-    uint8_t *bytes;
-    size_t at;
-} bits_t;
-
-static void put(bits_t *bits, uint32_t value, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++, bits->at++) {
-        if (bits->at % 8 == 0) {
-            bits->bytes[bits->at / 8] = 0;
-        }
-        bits->bytes[bits->at / 8] |= (uint8_t)((value >> i & 1U) << (bits->at % 8));
-    }
-}
-
 /* A weight with its sign in the lowest bit. */
 static uint32_t folded(int32_t weight)
 {
@@ -150,10 +135,10 @@ static size_t put_packed(uint8_t *bytes, int32_t stream)
         size_t count = counts[stream] - from < 4096 ? counts[stream] - from : 4096;
         const uint32_t header[][2] = {{6, 3}, {(uint32_t)count - 1, 15}, {7, 3}, {0, 1}, {1, 1}, {0, 10}, {7, 3}};
         for (size_t i = 0; i < sizeof header / sizeof header[0]; i++) {
-            put(&bits, header[i][0], header[i][1]);
+            put_bits(&bits, header[i][0], header[i][1]);
         }
         for (size_t i = 0; i < count; i++) {
-            put(&bits, folded(ordered[stream][from + i]), 9);
+            put_bits(&bits, folded(ordered[stream][from + i]), 9);
         }
     }
     return (bits.at + 7) / 8;
@@ -163,14 +148,14 @@ static size_t put_packed(uint8_t *bytes, int32_t stream)
 static size_t put_fast(uint8_t *bytes, const layer_t *l, bool is_raw, bool is_small)
 {
     bits_t bits = {bytes, 0};
-    put(&bits, is_raw ? 1 : 0, 1);
-    put(&bits, is_small ? 1 : 0, 1);
+    put_bits(&bits, is_raw ? 1 : 0, 1);
+    put_bits(&bits, is_small ? 1 : 0, 1);
     for (int32_t i = 0; i < 102; i++) {
-        put(&bits, 0, 1);
+        put_bits(&bits, 0, 1);
     }
-    put(&bits, ADJUSTMENT, 8);
+    put_bits(&bits, ADJUSTMENT, 8);
     for (int32_t i = 0; i < 16; i++) {
-        put(&bits, folded(i - 7), 9);
+        put_bits(&bits, folded(i - 7), 9);
     }
     int32_t inner = l->is_part_kernel                                        ? (l->is_short && !l->is_sparse ? 8 : 16)
                     : l->macs <= 256 && l->microblock == 16 && !l->is_sparse ? 32
@@ -182,10 +167,10 @@ static size_t put_fast(uint8_t *bytes, const layer_t *l, bool is_raw, bool is_sm
         for (int32_t s = 0; s < l->streams; s++) {
             for (size_t i = from; i < from + step; i++) {
                 int32_t weight = ordered[s][i];
-                put(&bits, (uint32_t)(is_raw ? weight + ADJUSTMENT : weight + 7) & 0xFFU,
-                    is_raw     ? 8
-                    : is_small ? 2
-                               : 4);
+                put_bits(&bits, (uint32_t)(is_raw ? weight + ADJUSTMENT : weight + 7) & 0xFFU,
+                         is_raw     ? 8
+                         : is_small ? 2
+                                    : 4);
             }
         }
     }
@@ -237,10 +222,10 @@ static void put_layer(uint64_t *state, stream_t *stream, const layer_t *l, uint3
     }
     for (int32_t o = 0; o < l->outputs; o++) {
         bits_t bits = {memory + SCALES_AT + o * 10, 0};
-        put(&bits, (uint32_t)bias[o], 32);
-        put(&bits, l->is_short && bias[o] < 0 ? 0xFFFF : 0, l->is_short ? 16 : 0);
-        put(&bits, scale[o], l->is_short ? 16 : 32);
-        put(&bits, shift[o], 16);
+        put_bits(&bits, (uint32_t)bias[o], 32);
+        put_bits(&bits, l->is_short && bias[o] < 0 ? 0xFFFF : 0, l->is_short ? 16 : 0);
+        put_bits(&bits, scale[o], l->is_short ? 16 : 32);
+        put_bits(&bits, shift[o], 16);
     }
     stream_long(stream, REG_SCALE_BASE, SCALES_AT);
     stream_long(stream, REG_SCALE_LENGTH, (uint64_t)l->outputs * 10);
@@ -316,19 +301,15 @@ static void test_layer(uint64_t *state, bool is_depthwise)
     stream_free(&stream);
 }
 
+/* One random call of each. */
+static void test_seed(uint64_t *state)
+{
+    test_layer(state, false);
+    test_layer(state, true);
+}
+
 int main(int count, char **arguments)
 {
-    uint64_t calls = count > 1 ? strtoull(arguments[1], NULL, 10) : 200;
-    uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
-    for (uint64_t i = 0; i < calls; i++) {
-        uint64_t state = (seed + i) * UINT64_C(0x9E3779B97F4A7C15) + 1;
-        int before = test_failures;
-        test_layer(&state, false);
-        test_layer(&state, true);
-        if (test_failures != before) {
-            printf("seed %" PRIu64 "\n", seed + i);
-            break;
-        }
-    }
+    each_seed(count, arguments, test_seed);
     return test_result();
 }

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bundle_builder.h"
 #include "deuteron/ethosu_device.h"
 #include "deuteron/io.h"
 #include "ethosu_driver.h"
 #include "ethosu_stream.h"
-#include "program.h"
 #include "test.h"
 
 enum { PROGRAMS = 2, RUNS = 200, TENSOR = 64, SCRATCH = 2 * TENSOR, BLOCKS = 3, LAYOUT_WORDS = 9 };

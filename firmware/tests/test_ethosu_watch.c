@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "../src/ethosu/shadow_memory.h"
-#include "ethosu_watched.h"
+#include "ethosu_hazard_streams.h"
 #include "test.h"
 
 static uint64_t state = 11;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "deuteron/driver.h"
-#include "refusal.h"
-#include "small_program.h"
+#include "prepare_errors.h"
+#include "small_bundle.h"
 #include "test.h"
 
 static void test_arguments(void)

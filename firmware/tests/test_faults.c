@@ -9,8 +9,8 @@
 
 #include "deuteron/driver.h"
 #include "deuteron/io.h"
-#include "refusal.h"
-#include "small_program.h"
+#include "prepare_errors.h"
+#include "small_bundle.h"
 #include "test.h"
 
 typedef enum {

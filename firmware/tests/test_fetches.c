@@ -1,6 +1,6 @@
 /* The allowed fetches of a program: resident ones in order, one per channel, and no access to bytes in flight. */
 
-#include "refusal.h"
+#include "prepare_errors.h"
 #include "test.h"
 
 /* Prefetch bytes that two fetches fill one after the other, and what is said of the second. */

@@ -9,7 +9,7 @@
 #include "../harness/frame.h"
 #include "deuteron/crc32.h"
 #include "deuteron/driver.h"
-#include "small_program.h"
+#include "small_bundle.h"
 #include "test.h"
 
 enum { LINE_BYTES = 2 * (DTN_HARNESS_HEADER_BYTES + DTN_HARNESS_BLOCK_BYTES + 64), SESSION = 77 };

@@ -6,8 +6,8 @@
 #include "../src/driver/model.h"
 #include "deuteron/levels.h"
 #include "random_call.h"
-#include "random_parts.h"
-#include "tables.h"
+#include "random_parameters.h"
+#include "reference_kernels.h"
 #include "test.h"
 
 static const char *const names[DTN_KERNEL_KINDS] = {

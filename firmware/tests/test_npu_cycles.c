@@ -1,7 +1,7 @@
 /* The NPU's own counters are read before and after each partition's step, for who wants events, and at no other time.
  */
 #include "deuteron/port.h"
-#include "small_program.h"
+#include "small_bundle.h"
 #include "test.h"
 
 enum { EVENTS = 64, PARTITIONS = 2, COUNTED = 0x21 };

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bundle_builder.h"
 #include "deuteron/crc32.h"
 #include "deuteron/driver.h"
 #include "deuteron/executor.h"
 #include "deuteron/io.h"
-#include "program.h"
-#include "refusal.h"
+#include "prepare_errors.h"
 #include "test.h"
 
 enum { COUNT = 4, BYTES = COUNT * sizeof(int32_t), THREADS = 2, RUNS = 200, SAVED = 16 + 2 * BYTES };

@@ -3,8 +3,8 @@
 
 #include "deuteron/driver.h"
 #include "deuteron/io.h"
-#include "refusal.h"
-#include "small_program.h"
+#include "prepare_errors.h"
+#include "small_bundle.h"
 #include "test.h"
 
 /* The copy with this number, counted from 0, is refused with a status. */

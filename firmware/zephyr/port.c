@@ -65,7 +65,8 @@ void dtn_port_cache_clean(const void *data, size_t bytes)
 
 void dtn_port_cache_invalidate(void *data, size_t bytes)
 {
-    /* Invalidation alone is defined for whole lines only. These lines are clean: flushing them first writes nothing.
+    /* Invalidation alone is defined for whole cache lines only. These lines are clean: flushing them first writes
+     * nothing.
      */
     assert_done(sys_cache_data_flush_and_invd_range(data, bytes));
 }

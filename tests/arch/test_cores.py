@@ -1,4 +1,4 @@
-"""What operators cost CPU cores: the figures and the closed form."""
+"""The costs of operators on CPU cores: the figures and the closed form."""
 
 import pytest
 

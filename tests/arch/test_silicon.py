@@ -1,4 +1,4 @@
-"""What is published of silicon, and the band that follows from it."""
+"""Published times on silicon, and the range that follows from them."""
 
 import math
 

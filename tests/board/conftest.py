@@ -1,4 +1,4 @@
-"""What the tests of this room share: builds of models, and the firmware compiled for this machine."""
+"""Fixtures of the board tests: builds of models, and the firmware compiled for this machine."""
 
 from collections.abc import Callable
 from pathlib import Path

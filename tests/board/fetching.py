@@ -95,7 +95,7 @@ def double(
 ) -> Container:
     """Two layers; the second one's weights are fetched before the first, and waited for after it or at once.
 
-    They go to the prefetch area, or behind what lies in scratch.
+    They go to the prefetch area, or behind the tensors in scratch.
     """
     names = [Buffer(name, TENSOR_BYTES) for name in ("x", "h", "y")]
     program = Program(
@@ -155,7 +155,7 @@ def without_fetches(rng: np.random.Generator) -> Bundle:
 
 
 def expected(program: Bundle, x: bytes) -> bytes:
-    """What every output is, by the exact definition of the layers."""
+    """Return the value of every output, by the exact definition of the layers."""
     values = np.frombuffer(x, np.int8).reshape(ROWS, FEATURES).astype(np.int64)
     for delegate in program.delegates[:2]:
         image = programs.container_of(delegate.partition).weights

@@ -12,16 +12,16 @@ from deuteron.api import BuildOptions
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 
 STRIPES_BUDGET = 16 * 1024
-"""Of `stripes`, whose layers need 13,952 bytes as a whole, and whose inputs and outputs 8,640."""
+"""Bytes for `stripes`, whose layers need 13,952 bytes as a whole, and whose inputs and outputs need 8,640."""
 
 CPU_STRIPES_BUDGET = 10 * 1024
-"""Of `stripes_on_cpu`, whose layers need 14,080 bytes as a whole."""
+"""Bytes for `stripes_on_cpu`, whose layers need 14,080 bytes as a whole."""
 
 BESIDE_BUDGET = 9 * 1024
-"""Of `stripes_beside`, whose tensors need 9,504 bytes as a whole, beside what the partitions have."""
+"""Bytes for `stripes_beside`, whose tensors need 9,504 bytes as a whole, in addition to the partitions' memory."""
 
 ENDS_BUDGET = 5_300
-"""Of `ends_in_scratch`, which needs 5,456 bytes with its input and output beside scratch."""
+"""Bytes for `ends_in_scratch`, which needs 5,456 bytes with its input and output outside scratch."""
 
 Made = tuple[nn.Module, tuple[Tensor, ...], BuildOptions]
 
@@ -132,7 +132,7 @@ def int8(made: Made) -> Made:
 
 
 def ends_in_scratch() -> Made:
-    """As `stripes`, with int8 ends, in less memory than it needs beside these."""
+    """Build `stripes` with int8 inputs and outputs, in less memory than it needs besides these."""
     module, inputs, options = int8(stripes())
     return module, inputs, replace(options, memory=MemoryOptions(sram_budget=ENDS_BUDGET))
 

@@ -8,7 +8,7 @@ from deuteron.board.arena import Arena
 from deuteron.board.bundle import ALIGNMENT, Bundle, ElementType, Step, StepKind, Value
 
 OPERATORS = Path(__file__).with_name("painted.c")
-"""What the painted bundle calls."""
+"""The operators that the painted bundle calls."""
 
 PAINT, UNTOUCHED = "dtn_op_full", "dtn_op_clamp"
 BEYOND = 64

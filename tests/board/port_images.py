@@ -16,7 +16,7 @@ FIRMWARE = CHECKOUT / "firmware"
 BUILD = CHECKOUT / "build" / "board-tests"
 
 START = ("port/cortex_m/startup.c", "port/cortex_m/port.c", "semihost/semihost.c", "semihost/fault_handler.c")
-"""What every image takes."""
+"""The options of every image."""
 
 COPYING = (
     "port/cortex_m/sleep.c",
@@ -35,7 +35,7 @@ EXECUTOR = (
     ),
     "src/kernels/fast/dtn_k_fully_connected_s8.c",
 )
-"""What runs a bundle whose partitions call this kernel alone."""
+"""Return the driver for a bundle whose partitions call only this kernel."""
 
 OWN_TABLE = """#include "deuteron/kernel.h"
 int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {
@@ -66,9 +66,9 @@ def build(
     archived: Sequence[Source] = (),
     library: Sequence[Object] = (),
 ) -> Path:
-    """The linked image of sources, given by their place in `firmware/` or as whole paths; the board's script links.
+    """Link an image of sources, given relative to `firmware/` or as whole paths, with the board's script.
 
-    Of the `archived` ones, and of the objects of the `library`, the linker takes what it needs.
+    The linker takes the needed objects of the `archived` sources and of the `library`.
     """
     toolchain = Toolchain.find(OBJECTS)
     placed = (FIRMWARE / source.format(board=board.name) if isinstance(source, str) else source for source in sources)
@@ -111,5 +111,5 @@ def generate(bundle: Bundle, name: str, options: EmitOptions = EmitOptions()) ->
 
 
 def run(board: Board, image: Path, *words: str, directory: Path = BUILD) -> Finished:
-    """What the image does with this command line; file names are relative to `directory`."""
+    """Run the image with this command line and return its result; file names are relative to `directory`."""
     return Finished(*emulate(image, board, ("image", *words), directory, time_out=60))

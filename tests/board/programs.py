@@ -58,7 +58,7 @@ ADD = container(
 
 
 def delegate(blocks: Container, name: str = "partition 0") -> bundle.Delegate:
-    """The partition of a bundle with these blocks: every tensor an argument of its own, in order, as it is."""
+    """Return the partition of a bundle with these blocks: each tensor is an argument, in order, without conversion."""
     decoded = decode(blocks)
     inputs, outputs = len(decoded.input_bytes), len(decoded.output_bytes)
     data = payload(blocks, (0,) * inputs, (0,) * outputs)

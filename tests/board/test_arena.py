@@ -1,4 +1,4 @@
-"""The memory of bundles, planned anew: the same bytes in less, whole or in stripes, and what is said where it fails."""
+"""The memory of bundles, planned again: the same bytes in less memory, whole or in stripes, and its errors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ CORE = "cortex-m55"
 WHOLE, LEAST = 13_824, 8_640
 BUDGETS = 2
 SUM_LINE = next(i for i, line in enumerate(getsource(models).splitlines(), 1) if "self.deep(x)) + x" in line)
-"""Of `models.py`, whose network is built here."""
+"""The models of `models.py` whose networks are built here."""
 STRIPE = "rows 0-5 in stripe 0 of chain 0"
 ALWAYS = MemoryOptions(depth_first=DepthFirst.ALWAYS)
 TCM = FirmwareOptions(arenas=Arenas.TCM)
@@ -47,7 +47,7 @@ TCM = FirmwareOptions(arenas=Arenas.TCM)
 
 @pytest.fixture(scope="module")
 def build() -> Path:
-    """A residual block and what lies around it, which fits only in stripes."""
+    """A residual block and its neighbours, which fits only in stripes."""
     return store.network(stripes_on_cpu, "stripes_on_cpu", target=CORE)
 
 
@@ -60,7 +60,7 @@ def bundle(build: Path) -> Bundle:
 def _run(
     build: Path, bundle: Bundle, firmware: HostFirmware, folder: Path, extra: Sequence[Path] = ()
 ) -> tuple[list[bytes], list[bytes]]:
-    """What the bundle computes of an input, and what ExecuTorch's runtime does."""
+    """Return the outputs of the bundle for an input, and those of ExecuTorch's runtime."""
     data = api.seeded_inputs(api.read_manifest(build), 1)
     given = [to_bytes(bundle.values[i], x) for x, i in zip(data[0], bundle.inputs, strict=True)]
     (wanted,) = api.run_each(build, data)
@@ -255,7 +255,7 @@ def test_a_profile_of_firmware_tells_the_chains_of_the_cpu(build: Path) -> None:
 
 
 def test_tensors_over_the_same_bytes_stay_so() -> None:
-    """A view without an operator: what is read is what was written, wherever it lies."""
+    """A view without an operator: a read gives the written bytes, at any address."""
     make = Maker()
     x, y, z, other = (make.tensor((1, 16)) for _ in range(4))
     view = make.tensor((4, 4))

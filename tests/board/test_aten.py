@@ -3,7 +3,6 @@
 The program has more outputs than boards usually see, under long names: the runner has a limit to neither.
 """
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +13,13 @@ import pytest
 import torch
 from tests import full
 from tests.board.host import HostFirmware
+from tests.board.test_cortex_m import run_on_board
 from tests.exir import EdgeCompileConfig, to_edge
 from torch import Tensor
 from torch.nn import functional
 
-from deuteron.board import boards, qemu, record
+from deuteron.board import boards
 from deuteron.board.bundle import Bundle
-from deuteron.board.image import OBJECTS
-from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
-from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
@@ -127,16 +123,5 @@ def test_a_bundle_computes_what_executorch_does(case: Case, firmware: HostFirmwa
 @pytest.mark.parametrize("name", full.only(boards.names(), "an505"))
 def test_boards_compute_what_executorch_does(case: Case, name: str) -> None:
     bundle = case.bundle
-    board = boards.load(name)
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        link(bundle, board, FirmwareOptions(), (), Toolchain.find(OBJECTS), work)
-        words = ["firmware", "--runs", "1", "--events", "events"]
-        for i, data in enumerate(memory(bundle, bundle.inputs, case.given)):
-            (work / f"in{i}").write_bytes(data)
-            words += ("--input", f"in{i}")
-        names = [f"{i:064}" for i in range(len(case.expected))]
-        for name in names:
-            words += ("--output", name)
-        assert qemu.emulate(work / record.ELF, board, words, work) == (0, "")
-        check(case, [(work / name).read_bytes() for name in names])
+    names = [f"{i:064}" for i in range(len(case.expected))]
+    check(case, run_on_board(bundle, name, memory(bundle, bundle.inputs, case.given), names))

@@ -1,4 +1,4 @@
-"""What firmware takes of ExecuTorch's portable operators, and why it refuses the rest."""
+"""The portable ExecuTorch operators that the firmware runs, and the reasons for refusals of the rest."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Emitted bundles, compiled for this machine and run by the firmware, beside ExecuTorch's runtime: bit for bit."""
+"""Emitted bundles, compiled for this machine and run by the firmware, compared with ExecuTorch's runtime."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What fits a board and what does not: where weights and arenas go, and what the error says that helps."""
+"""Models that fit a board and models that do not: the memories of weights and arenas, and the error's advice."""
 
 import re
 from dataclasses import replace

@@ -21,7 +21,7 @@ from deuteron.board.toolchain import Object, Source, Toolchain
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 LEVELS = {"gcc": "-O0", "clang": "-O2"}
-"""What runs in the emulator."""
+"""Options of the program in the emulator."""
 BOARDS = ("an505", "an547")
 
 

@@ -47,6 +47,22 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Case(bundle, arrays, HostRunner(path).run(arrays))
 
 
+def run_on_board(bundle: Bundle, name: str, inputs: Sequence[bytes], outputs: Sequence[str]) -> list[bytes]:
+    """The outputs of a bundle on an emulated board, in files with these names."""
+    board = boards.load(name)
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        link(bundle, board, FirmwareOptions(), (), Toolchain.find(OBJECTS), work)
+        words = ["firmware", "--runs", "1", "--events", "events"]
+        for i, data in enumerate(inputs):
+            (work / f"in{i}").write_bytes(data)
+            words += ("--input", f"in{i}")
+        for output in outputs:
+            words += ("--output", output)
+        assert qemu.emulate(work / record.ELF, board, words, work) == (0, "")
+        return [(work / output).read_bytes() for output in outputs]
+
+
 def memory(bundle: Bundle, values: Sequence[int], arrays: Sequence[Array]) -> list[bytes]:
     """The arrays as they lie in the memory of a bundle's values."""
     orders = (bundle.values[i].dim_order for i in values)
@@ -62,16 +78,6 @@ def test_a_bundle_computes_what_executorch_does(case: Case, firmware: HostFirmwa
 @pytest.mark.parametrize("name", full.only(boards.names(), "an505", "an547"))
 def test_boards_compute_what_executorch_does(case: Case, name: str) -> None:
     bundle = case.bundle
-    board = boards.load(name)
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        link(bundle, board, FirmwareOptions(), (), Toolchain.find(OBJECTS), work)
-        words = ["firmware", "--runs", "1", "--events", "events"]
-        for i, data in enumerate(memory(bundle, bundle.inputs, case.given)):
-            (work / f"in{i}").write_bytes(data)
-            words += ("--input", f"in{i}")
-        for i in range(len(case.expected)):
-            words += ("--output", f"out{i}")
-        assert qemu.emulate(work / record.ELF, board, words, work) == (0, "")
-        found = [(work / f"out{i}").read_bytes() for i in range(len(case.expected))]
+    names = [f"out{i}" for i in range(len(case.expected))]
+    found = run_on_board(bundle, name, memory(bundle, bundle.inputs, case.given), names)
     assert found == memory(bundle, bundle.outputs, case.expected)

@@ -1,4 +1,4 @@
-"""The bars of `benches/cortex_m.py`: outputs, instructions beside CMSIS-NN's; and the cycles that it estimates."""
+"""The bars of `benches/cortex_m.py`: outputs, instructions compared with CMSIS-NN's, and estimated cycles."""
 
 import pytest
 from benches import cortex_m, cortex_m_cycles

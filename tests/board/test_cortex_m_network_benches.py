@@ -1,4 +1,4 @@
-"""The benches of Cortex-M networks and of what stands beside their layers: bars, and what they say of a missed one."""
+"""The benches of Cortex-M networks and of work between their layers: bars, and the text for a missed one."""
 
 import pytest
 from benches import cortex_m_elements, cortex_m_networks, cortex_m_sizes

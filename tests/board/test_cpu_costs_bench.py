@@ -1,4 +1,4 @@
-"""The figures that estimate operators on the CPU, beside what is counted on the emulated boards."""
+"""The figures that estimate operators on the CPU, compared with counts on the emulated boards."""
 
 import pytest
 from benches import cpu_costs

@@ -1,4 +1,4 @@
-"""A model that fits only depth first, all the way: told by every view, the same bits on the host and on a board."""
+"""A model that fits only depth first, end to end: each view says so, and host and board give the same bits."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -95,7 +95,7 @@ def test_what_a_build_accepts_beside_partitions_is_within_the_budget_in_every_pl
 
 @pytest.mark.slow
 def test_more_memory_is_never_slower_though_higher_stripes_may_be() -> None:
-    """Where low stripes leave out rows that nobody reads, which the highest that fit compute."""
+    """A network in which low stripes leave out unread rows that the highest fitting stripes compute."""
     build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")
     bundle = image.translated(build, api.read_manifest(build))
     budgets = (MemoryOptions(sram_budget=budget) for budget in range(7_296, 9_504, 96))

@@ -1,4 +1,4 @@
-"""The inner work that each kind of core has of its own gives the host's bytes on every board."""
+"""The inner loops of each kind of core give the host's bytes on every board."""
 
 import tempfile
 from dataclasses import replace
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from benches import cortex_m
 from tests import full
-from tests.cortex_m import elements
-from tests.cortex_m.bench import Bench
+from tests.cortex_m import elementwise_calls
+from tests.cortex_m.operator_library import OperatorLibrary
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, image, qemu
@@ -23,17 +23,17 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
+def c_operators() -> OperatorLibrary:
     """The operators, compiled for this machine."""
     upstream.load()
-    return Bench(InnerWork.PORTABLE)
+    return OperatorLibrary(InnerWork.PORTABLE)
 
 
 @pytest.mark.parametrize("board", full.only(boards.names(), "an505", "an547"))
-def test_a_board_gives_the_hosts_bytes(board: str, bench: Bench) -> None:
+def test_a_board_gives_the_hosts_bytes(board: str, c_operators: OperatorLibrary) -> None:
     machine = boards.load(board)
     maker = cortex_m.Maker()
-    calls = list(elements.calls(1))
+    calls = list(elementwise_calls.calls(1))
     for call in calls:
         symbol = BY_OPERATOR[call.operator].symbol if call.operator in BY_OPERATOR else call.operator
         scratch = call.scratch[0] if call.scratch else None
@@ -48,7 +48,7 @@ def test_a_board_gives_the_hosts_bytes(board: str, bench: Bench) -> None:
         (written,) = qemu.run(Path(folder), cortex_m.recorded(bundle, machine), machine, [[]]).runs[0].outputs
     wrong: list[str] = []
     for call, place in zip(calls, places, strict=True):
-        expected = bench.run(call.operator, call.inputs, call.params, call.output, call.scratch)
+        expected = c_operators.run(call.operator, call.inputs, call.params, call.output, call.scratch)
         if written[place.offset : place.offset + place.bytes].tobytes() != expected.tobytes():
             wrong.append(f"{call.operator} of {call.output.shape}: {call.params}")
     assert wrong == []

@@ -1,4 +1,4 @@
-"""What is written for a bundle: the same bytes each time, sound C whatever the names, and bytes in their sections."""
+"""The files of a bundle: the same bytes each time, valid C for any names, and data in its sections."""
 
 import re
 from pathlib import Path

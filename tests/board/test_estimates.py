@@ -1,4 +1,4 @@
-"""What operators on the CPU are estimated to take, beside what an emulated board counts for a whole model."""
+"""Estimated instructions of operators on the CPU, compared with an emulated board's count for a whole model."""
 
 from pathlib import Path
 

@@ -8,7 +8,7 @@ import pytest
 from tests import full, store
 from tests.board import programs
 from tests.frontend.ethosu import networks
-from tests.npu.ethosu import mixed
+from tests.npu.ethosu import mixed_network
 from tests.npu.ethosu.commands import read, written
 from tests.npu.ethosu.test_family import layer
 from tests.npu.ethosu.vela import compiled
@@ -91,7 +91,7 @@ def test_damaged_commands_are_refused(payload: bytes) -> None:
 @pytest.mark.parametrize("target", full.first(["ethos-u85-256", "ethos-u55-128cm", "ethos-u55-128"], 2))
 def test_the_board_gives_the_bits_of_the_host(target: str) -> None:
     network = networks.layer if target == "ethos-u85-256" else networks.halves
-    build = mixed.built() if target == mixed.TARGET else networks.built(network, target)
+    build = mixed_network.built() if target == mixed_network.TARGET else networks.built(network, target)
     directory = store.firmware(build, BOARD)
     firmware = record.read(directory)
     data = api.seeded_inputs(api.read_manifest(build), 2)
@@ -106,7 +106,7 @@ def test_the_board_gives_the_bits_of_the_host(target: str) -> None:
 
 
 def said(bundle: Bundle, folder: Path) -> str:
-    """What an image of the bundle says, run once with no inputs."""
+    """Run an image of the bundle once without inputs and return its output."""
     link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), folder)
     status, text = qemu.emulate(folder / record.ELF, BOARD, ("firmware",), folder)
     assert status == 1
@@ -152,7 +152,7 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
 
 @pytest.mark.slow
 def test_a_profile_of_the_board_has_each_operation_of_the_npu(tmp_path: Path) -> None:
-    build = mixed.built()
+    build = mixed_network.built()
     (data,) = api.seeded_inputs(api.read_manifest(build), 1)
     profiles = [on_board.profile(subject.read(build), BOARD.name, [data]) for _ in range(2)]
     events, again = (profile.profile.stream.events for profile in profiles)

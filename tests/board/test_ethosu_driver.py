@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests import store
-from tests.npu.ethosu import mixed
+from tests.npu.ethosu import mixed_network
 
 from deuteron import api
 from deuteron.board import boards, ethosu_driver, image, qemu, record
@@ -20,7 +20,7 @@ from deuteron.errors import DeuteronError
 
 BOARD = boards.load("an547")
 MAX_CODE = 3000
-"""Bytes that the executor may take with the Ethos-U's part, beside a driver."""
+"""Maximum bytes of the executor with the Ethos-U's part, without the driver."""
 
 MAX_CODE_WITH_DRIVER = 4500
 """The same with the API of Arm's driver as we have it, which runs nothing without the simulator below."""
@@ -46,7 +46,7 @@ int ethosu_semaphore_give(void *sem);
 void ethosu_inference_begin(struct ethosu_driver *drv, void *user_arg);
 void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg);
 """
-"""What of Arm's header the firmware needs, and a name that only this one has."""
+"""Names of Arm's header that the firmware needs, and a name that only this header has."""
 
 SOURCE = """\
 #include "ethosu_driver.h"
@@ -82,7 +82,7 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *data, const int s
                         const size_t *sizes, const int count, void *user);
 int ethosu_wait(struct ethosu_driver *drv, bool block);
 """
-"""What an image calls in place of `ethosu_invoke_v3` where it records events."""
+"""The functions that an image calls instead of `ethosu_invoke_v3` if it records events."""
 
 COUNTERS = library_of_boards.FIRMWARE / "tests" / "silicon" / "pmu_ethosu.h"
 COUNTED = """\
@@ -129,7 +129,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(checkout: Path, tmp_path: Path) -> Path:
-    """The same as a library beside its headers."""
+    """The same as a library with its headers."""
     folder = tmp_path / "library"
     (folder / "lib").mkdir(parents=True)
     (folder / "ethosu_driver.h").write_text(HEADER)
@@ -146,7 +146,7 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     options = FirmwareOptions(ethosu_driver=str(request.getfixturevalue(kind)))
-    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    made = image.build(mixed_network.built(), BOARD, options, Toolchain.find(image.OBJECTS))
     image.write(made, tmp_path / "firmware", force=False)
     assert made.record.sizes.module("stand_in").total == 0
     assert 20 < made.record.sizes.module("npu_driver").total < 200
@@ -159,7 +159,7 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
     # The core's copies are in memory before the NPU is started, and it is done before they are read.
     assert [word for word in re.findall(r"\t(dmb|blx)\b", listing) if word][-3:] == ["dmb", "blx", "dmb"]
     assert api.kernels(tmp_path / "firmware").ethosu is EthosU.DRIVER
-    assert api.kernels(store.firmware(mixed.built(), BOARD)).ethosu is EthosU.STAND_IN
+    assert api.kernels(store.firmware(mixed_network.built(), BOARD)).ethosu is EthosU.STAND_IN
     with pytest.raises(DeuteronError) as raised:
         qemu.run(tmp_path / "firmware", made.record, BOARD, [])
     assert str(raised.value) == (
@@ -174,7 +174,7 @@ def test_a_profiled_image_for_silicon_reads_the_npus_own_counters(checkout: Path
     (checkout / "src/ethosu_pmu.c").write_text(COUNTED)
     shutil.copy(COUNTERS, checkout / "include")
     options = FirmwareOptions(ethosu_driver=str(checkout), use_profiling=True)
-    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    made = image.build(mixed_network.built(), BOARD, options, Toolchain.find(image.OBJECTS))
     (tmp_path / record.ELF).write_bytes(made.files[record.ELF])
     for symbol in ("dtn_port_npu_cycles", "dtn_port_npu_counter", "ethosu_inference_begin", "ethosu_inference_end"):
         check_symbol(tmp_path / record.ELF, symbol)
@@ -183,7 +183,7 @@ def test_a_profiled_image_for_silicon_reads_the_npus_own_counters(checkout: Path
 @pytest.mark.slow
 def test_the_executor_with_an_ethosu_and_driver_is_small_and_takes_two_functions_of_libc(checkout: Path) -> None:
     options = FirmwareOptions(ethosu_driver=str(checkout))
-    made = image.build(mixed.built(), BOARD, options, Toolchain.find(image.OBJECTS))
+    made = image.build(mixed_network.built(), BOARD, options, Toolchain.find(image.OBJECTS))
     ours = made.record.sizes.module("executor", "io", "driver")
     assert 2000 < ours.text + ours.rodata <= MAX_CODE
     sources = [s for s in library_of_boards.core(BOARD) if s.name.partition(".")[0] in ("executor", "io")]
@@ -240,7 +240,7 @@ def test_a_project_with_executorchs_delegate_gets_the_override_or_no_image(tmp_p
 
 
 def _linked(folder: Path, library: int, user: int) -> str:
-    """What the linker says of the driver for one release of the API, and a caller of `ethosu_init` for another."""
+    """Return the linker's message for a driver of one API release and a caller of `ethosu_init` of another."""
     (folder / "user.c").write_text(
         '#include "ethosu_driver.h"\nstatic struct ethosu_driver drv;\n'
         "int main(void)\n{\n    return ethosu_init(&drv, &drv, NULL, 0, 0, 0);\n}\n",

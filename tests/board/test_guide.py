@@ -1,4 +1,4 @@
-"""The C of the guides is C: each example compiles as a file of its own, with every warning an error."""
+"""The C examples of the guides compile, each as one file, with every warning an error."""
 
 import re
 from pathlib import Path

@@ -104,7 +104,7 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(buil
 
 
 def test_a_program_whose_core_is_assumed_says_so(tmp_path: Path):
-    """Beside a board whose core it may well have been made for."""
+    """The error names a board with another core, for which the build may be right."""
     program = tmp_path / "kws.pte"
     shutil.copy(store.model("digits", target="cortex-m55") / "model.pte", program)
     with pytest.raises(OptionError) as caught:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests import full, store
-from tests.frontend.wide import NETWORKS
+from tests.frontend.int16_networks import NETWORKS
 
 from deuteron import api
 from deuteron.board import boards, qemu, record

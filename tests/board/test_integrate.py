@@ -1,4 +1,4 @@
-"""What an application asks of the executor that has no memory to spare: an image for each board with two programs."""
+"""An application without spare memory: an image for each board with two programs."""
 
 import numpy as np
 import pytest

@@ -11,7 +11,14 @@ from deuteron.board.boards import Board, load, names
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
 CALLS = 60
-TESTS = ("board/kernels.c", "builder.c", "random_call.c", "random_maps.c", "random_parts.c", "tables.c")
+TESTS = (
+    "board/kernels.c",
+    "container_builder.c",
+    "random_call.c",
+    "random_window_calls.c",
+    "random_parameters.c",
+    "reference_kernels.c",
+)
 
 
 @pytest.fixture(scope="module", params=full.only(names(), "an505", "an547"))

@@ -1,4 +1,4 @@
-"""Layers take more flash to be faster: which, within the budgets, with the same results, told by the views."""
+"""Layers take more flash to be faster, within the budgets and with the same results; the views show which."""
 
 from dataclasses import replace
 

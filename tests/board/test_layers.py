@@ -1,6 +1,6 @@
-"""Random calls of the Cortex-M layers on the emulated cores, each with its own inner work.
+"""Random calls of the Cortex-M layers on the emulated cores, each with its own inner loops.
 
-What a plain loop gives is expected, bit for bit; behind each value stands memory that may not even be read.
+The result equals a plain loop's bit for bit. No access behind a value is allowed.
 """
 
 from pathlib import Path

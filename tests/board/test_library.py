@@ -1,4 +1,4 @@
-"""Which files an image is made of: the inner work of the Cortex-M operators and the kernels is chosen by the core."""
+"""The files of an image: the core chooses the inner loops of the Cortex-M operators and the kernels."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ PROCESSORS = {
 
 
 def stems(inner: InnerWork) -> set[str]:
-    """What the files of a directory compute: their names without its name at the end."""
+    """Return the names of the operators in a directory: its file names without the common ending."""
     names = [path.stem for path in (CORTEX_M / inner.value).glob("*.c")]
     assert all(name.endswith(f"_{inner.value}") for name in names)
     return {name.removesuffix(f"_{inner.value}") for name in names}

@@ -32,7 +32,7 @@ PAD_H = 12
 
 @pytest.fixture(scope="module")
 def sound() -> tuple[Bundle, Bundle, Calls, Calls]:
-    """What the checker takes, of a plan in stripes that keep rows, with blocks that live as wholes."""
+    """Return the checker's arguments for a plan in stripes that keep rows, with blocks that live as wholes."""
     build = store.network(stripes_on_cpu, "stripes_on_cpu", target=CORE)
     bundle = image.translated(build, manifests.read(build))
     plans: list[tuple[Bundle, Bundle, Calls, Calls]] = []
@@ -66,7 +66,7 @@ def _earlier(bundle: Bundle, calls: Calls, step: int, place: int) -> Planted:
 
 
 def _with_value(bundle: Bundle, calls: Calls, step: int, operand: int, **changes: int) -> Planted:
-    """With another place of what a step reads or writes; a value of its own, for others may use the old one."""
+    """Move a value that a step reads or writes to another place, as a new value of this step only."""
     own = bundle.steps[step]
     used = [*own.inputs, *own.outputs]
     values = (*bundle.values, replace(bundle.values[used[operand]], **changes))

@@ -1,4 +1,4 @@
-"""The CMake package, from a project that uses it: the bundle is made anew when the build changes, and computes."""
+"""The CMake package in a project that uses it: a changed build makes a new bundle, which computes the right outputs."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def called_kernels(model: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of the build directories of projects that tests configure in turns: their library is compiled once."""
+    """The build directory that the tests' projects share in turns: their library is compiled once."""
     return tmp_path_factory.mktemp("package")
 
 

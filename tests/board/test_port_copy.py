@@ -75,7 +75,7 @@ FAULTS = {
     "basepri": "masked refused\nnext copied\n",
     "handler": "masked refused\nnext copied\n",
 }
-"""What is done to the first copy -> what is said."""
+"""Defects of the first copy, and the message for each."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -24,7 +24,7 @@ from deuteron.npu.ethosu import firmware as ethosu_firmware
 from deuteron.views.events.sources import packets
 
 BOARD = load("an547")
-FAMILY = ("src/executor/ethosu/npu_ethosu.c", "port/ethosu/stand_in.c")
+FAMILY = ("src/executor/ethosu/npu_ethosu.c", "port/ethosu/simulated.c")
 
 
 @cache
@@ -117,7 +117,7 @@ TEXTS = {
 
 
 def with_flags(flag: str, sources: Sequence[str | Path]) -> tuple[Source, ...]:
-    """The sources, each compiled with a flag of its own."""
+    """The sources, each compiled with its own flag."""
     paths = [FIRMWARE / source.format(board=BOARD.name) if isinstance(source, str) else source for source in sources]
     return tuple(Source(f"test.{path.stem}", path, (), (flag,)) for path in paths)
 
@@ -140,7 +140,7 @@ def copying_image(payload: bytes) -> Path:
 
 
 def copying(payload: bytes, folder: Path, *options: str) -> tuple[int, str, list[bytes]]:
-    """What the runner does with four samples: status, console and outputs; no copy is small enough for the core."""
+    """Run four samples and return status, console and outputs; no copy is small enough for the core."""
     rng = np.random.default_rng(7)
     (folder / "x").write_bytes(rng.integers(-128, 128, (RUNS, 90), np.int8).tobytes())
     words = ("--input", "x", "--output", "y", "--events", "events", "--runs", str(RUNS))

@@ -208,7 +208,7 @@ WAITS = {
         "fetched in centiseconds 18 whole whole whole",
     ),
 }
-"""What goes wrong with one of three fetches, each of 60 ms -> what a wait for the last one says, and what has come."""
+"""Defects of one of three fetches, each of 60 ms, with the error of a wait for the last one, and the fetched bytes."""
 
 
 @pytest.mark.parametrize("fault", WAITS)

@@ -28,8 +28,11 @@ SAID = {
     ),
     "tick": ("reason 0, right; interrupts 1, wrong 0, reason 0", "reason 0, right; interrupts 16, wrong 0, reason 0"),
 }
-"""When the interrupt comes: in every hook, one of which fails, or by the clock; `greedy` fetches itself and is refused.
-What is said of two runs: reason and outputs, then how often the interrupt came and what came of it."""
+"""Times of the interrupt: in every hook, one of which fails, or by the clock.
+
+`greedy` fetches itself and is refused. The values are reason and outputs of two runs, then the number of interrupts and
+their results.
+"""
 
 
 @cache

@@ -89,7 +89,7 @@ def test_fault_is_reported(board: Board, kind: str) -> None:
 
 @pytest.mark.parametrize("how", ["overflow", "full", "nearly"])
 def test_overflow_is_reported(board: Board, how: str) -> None:
-    """The handler has room of its own, even where none is left to save registers."""
+    """The handler has its own stack, even if none is left to save registers."""
     status, output = started(board, how)
     assert status == 3
     assert output.startswith(OVERFLOW[board.name])
@@ -103,4 +103,4 @@ def test_no_registers_are_read_where_none_were_saved(board: Board, room: str) ->
 
 def test_section_that_start_up_would_not_fill_is_refused(board: Board) -> None:
     with pytest.raises(InternalError, match=r"unplaced orphan section `\.elsewhere'"):
-        build(board, "orphan", (*START, "tests/board/orphan.c"))
+        build(board, "unplaced_section", (*START, "tests/board/unplaced_section.c"))

@@ -51,7 +51,7 @@ def test_bundle_runs_on_the_template(tmp_path: Path, weights: Placement, arenas:
 
 @pytest.mark.parametrize("arenas", [Placement.SRAM, Placement.EXTERNAL])
 def test_memories_have_lines_of_the_cache_to_themselves(arenas: Placement) -> None:
-    """The executor drops the lines of what an NPU has written: nobody else's bytes may be in them."""
+    """The executor invalidates the lines that an NPU has written: they must contain no other bytes."""
     program = fetching.bundle(np.random.default_rng(11))
     tensors, working = program.memories
     odd = replace(program, memories=(replace(tensors, bytes=tensors.bytes + 16), working))
@@ -69,7 +69,7 @@ def test_only_whole_lines_of_the_cache_are_dropped(tmp_path: Path, copies: str) 
     """Every byte arrives at every alignment; no line with another's bytes is dropped."""
     folders = ("include", "port/template")
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", *(f"-I{FIRMWARE / folder}" for folder in folders))
-    files = (FIRMWARE / "tests/board/whole_lines.c", TEMPLATE / f"{copies}.c")
+    files = (FIRMWARE / "tests/board/cache_line_split.c", TEMPLATE / f"{copies}.c")
     program = tmp_path / "lines"
     subprocess.run(["cc", *flags, f"-DTRY_{copies.upper()}", *files, "-o", program], check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=False)

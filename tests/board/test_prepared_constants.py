@@ -1,4 +1,4 @@
-"""What is made with a bundle: kernel sums in the place of biases, convolutions of what is depthwise by name only."""
+"""Constants made with a bundle: kernel sums in place of biases, and convolutions in place of depthwise ones."""
 
 import numpy as np
 import numpy.typing as npt

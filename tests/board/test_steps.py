@@ -11,8 +11,8 @@ import pytest
 from benches import cortex_m
 from tests import full
 from tests.board.port_images import START, build, generate, run
-from tests.cortex_m import elements, test_added
-from tests.cortex_m.bench import Bench
+from tests.cortex_m import elementwise_calls, test_custom_ops
+from tests.cortex_m.operator_library import OperatorLibrary
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, library
@@ -32,13 +32,13 @@ TIMES = 4
 """Random calls of each operator that Deuteron adds."""
 
 
-def calls() -> Iterator[elements.Call]:
-    """Of single elements and windows, and of each operator that Deuteron adds."""
-    yield from elements.calls(1)
-    for name, case in test_added.CASES.items():
+def calls() -> Iterator[elementwise_calls.Call]:
+    """Calls of elementwise and window operators, and of each operator that Deuteron adds."""
+    yield from elementwise_calls.calls(1)
+    for name, case in test_custom_ops.CASES.items():
         for i in range(TIMES):
             params, inputs, output = case(np.random.default_rng([2, i]))
-            yield elements.Call(f"dtn_cm_{name}", inputs, params, output)
+            yield elementwise_calls.Call(f"dtn_cm_{name}", inputs, params, output)
 
 
 def expecting(bundle: Bundle, expected: Sequence[bytes]) -> Bundle:
@@ -53,7 +53,7 @@ def expecting(bundle: Bundle, expected: Sequence[bytes]) -> Bundle:
 @pytest.mark.parametrize("board", full.only(boards.names(), "an505", "an547"))
 def test_random_calls_give_the_hosts_bytes_and_stay_within_their_values(board: str) -> None:
     upstream.load()
-    bench, maker, expected = Bench(InnerWork.PORTABLE), cortex_m.Maker(), list[bytes]()
+    c_operators, maker, expected = OperatorLibrary(InnerWork.PORTABLE), cortex_m.Maker(), list[bytes]()
     operators = dict[str, int]()
     for call in calls():
         operators.setdefault(call.operator, 0)
@@ -63,7 +63,7 @@ def test_random_calls_give_the_hosts_bytes_and_stay_within_their_values(board: s
         scratch = call.scratch[0] if call.scratch else None
         maker.add(cortex_m.Call(symbol, call.inputs, call.params, scratch, call.output, 0), call.operator)
         operators[call.operator] += 1
-        expected.append(bench.run(call.operator, call.inputs, call.params, call.output, call.scratch).tobytes())
+        expected.append(c_operators.run(call.operator, call.inputs, call.params, call.output, call.scratch).tobytes())
     assert len(expected) >= LEAST
     assert all(operators.values())
     machine, name = boards.load(board), f"steps-{board}"

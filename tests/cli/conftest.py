@@ -15,7 +15,7 @@ PROGRAM = Path(sys.executable).with_name("deuteron")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run of the program left behind."""
+    """The files and texts that a run of the program leaves behind."""
 
     code: int
     out: str
@@ -38,7 +38,7 @@ def deuteron(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[..., Result]:
-    """Runs `deuteron ARGS` as a process of its own, in an empty directory."""
+    """Runs `deuteron ARGS` as a subprocess in an empty directory."""
 
     def run(*args: str | Path) -> Result:
         done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, cwd=tmp_path, timeout=300)

@@ -300,7 +300,7 @@ def test_a_full_disk_is_an_error_of_one_line(args: tuple[str, ...]):
 
 
 def run_on_a_terminal(env: dict[str, str], *args: str) -> str:
-    """What `deuteron ARGS` writes to stderr when that is a terminal."""
+    """Return the text that `deuteron ARGS` writes to a terminal's stderr."""
     import pty
 
     parent, child = pty.openpty()

@@ -93,7 +93,7 @@ def _lines(text: str, path: Path | None) -> str:
 
 
 def test_the_error_of_a_build_names_lines_of_the_model(deuteron: Run, model: Path) -> None:
-    """What its last error asks for is enough, which the tests of `deuteron sim` show."""
+    """The size in its last error is enough, as the tests of `deuteron sim` show."""
     output = model.parent / "out"
     args = ("build", f"{model}:net", "-o", output, "-q", *WHOLE)
     for options, told in BUILDS.items():

@@ -28,12 +28,12 @@ STAND_INS = {
     "model_explorer/consts.py": "",
     "model_explorer/pytorch_exported_program_adater_impl.py": "PytorchExportedProgramAdapterImpl = None",
 }
-"""What ExecuTorch's script imports and needs for nothing that is done here."""
+"""Modules that ExecuTorch's script imports and does not use here."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory to work in, with the stand-ins on the way of imports."""
+    """An empty working directory, with stand-ins for these modules in the import path."""
     for name, text in STAND_INS.items():
         path = tmp_path / "site" / name
         path.parent.mkdir(parents=True, exist_ok=True)

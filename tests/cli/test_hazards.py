@@ -18,8 +18,8 @@ HAZARD = (
     f"writes with its last blocks: BLOCKDEP is too large (RESCALE networks.py:{LINE} MUL)"
 )
 ADVICE = (
-    "the commands are Vela's own, and our model of what runs at the same time, which was never held against silicon, "
-    "judges them: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its operators on "
+    "Vela wrote the commands; Deuteron's model of concurrent operations, which was never compared with silicon, finds "
+    "the hazard: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its operators on "
     "the CPU with `--operators-not-to-delegate`"
 )
 WARNING = f"the commands of npu 0 are wrong: {HAZARD}; {ADVICE}"
@@ -27,10 +27,10 @@ WARNING = f"the commands of npu 0 are wrong: {HAZARD}; {ADVICE}"
 
 @pytest.fixture(scope="module")
 def build() -> Path:
-    """Of a transpose with a table, of which Vela 5.1.0 compares the blocks with those of its reader as if it were none.
+    """A build with a transpose and a table; Vela 5.1.0 schedules it as if it were no transpose.
 
-    The last block of the pool has rows 10 and 11 of 12x24, which are channels 10 and 11 of what the only block of the
-    product reads: its BLOCKDEP must be 0, and is 1.
+    The last block of the pool has rows 10 and 11 of 12x24. These are channels 10 and 11 of the tensor that the only
+    block of the product reads: its BLOCKDEP must be 0, and is 1.
     """
     return networks.built(networks.gate)
 

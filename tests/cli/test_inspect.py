@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.npu.neutron.tflite.files import outside_bytes
-from tests.npu.neutron.tflite.mixing import Net
+from tests.npu.neutron.tflite.partitioned_files import Net
 
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.parser import parse_graph

@@ -1,4 +1,4 @@
-"""Two partitions in one SRAM, as a user meets them: what fits together, what does not, and what is told then."""
+"""Two partitions in one SRAM, from a user's view: combinations that fit, others that do not, and their errors."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def view():
     return View().eval(), (torch.randn(1, 3, 8, 8),), [(torch.randn(1, 3, 8, 8),)]
 """
 TENSORS = 1280
-"""What ExecuTorch plans: float inputs and outputs, and the partitions' own."""
+"""The bytes that ExecuTorch plans: float inputs and outputs, and the partitions' inputs and outputs."""
 SCRATCH, FIRST, SECOND = 704, 160, 1328
 """Scratch and weights of the first partition, and weights of the second, which has no scratch."""
 LINKED = TENSORS + FIRST + SECOND + SCRATCH
@@ -70,7 +70,7 @@ def test_the_numbers_of_the_model(deuteron: Run, build: Run, folder: Path) -> No
 
 
 def test_weights_of_all_partitions_count(deuteron: Run, build: Run, folder: Path) -> None:
-    """Each partition alone has room for its weights; both together do not."""
+    """The weights of each partition fit alone; both together do not."""
     budget = LINKED - 16
     assert max(SCRATCH + FIRST, SECOND) + TENSORS < budget
     line = f"{folder / 'two.py'}:12: `x = self.conv(x).flatten(1)`: "

@@ -1,4 +1,4 @@
-"""A program in the place of a build, with its ETRecord and without: all that is asked of builds is asked of it."""
+"""A program instead of a build, with its ETRecord and without: every command for builds takes it."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests import store
-from tests.npu.ethosu import mixed as ethosu
+from tests.npu.ethosu import mixed_network as ethosu
 from torch import Tensor, nn
 
 from deuteron import api
@@ -378,7 +378,7 @@ def _edited(record: Path, entry: str, old: str, new: str, path: Path) -> Path:
 def test_an_etrecord_with_the_same_delegates_is_refused_too(
     deuteron: Run, given: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """What else tells programs apart, each taken from the record of another network."""
+    """Further differences between programs, each taken from the record of another network."""
     program, record = given
     with zipfile.ZipFile(record) as whole:
         graph = json.loads(whole.read(EDGE))["graph_module"]["graph"]
@@ -441,7 +441,7 @@ def test_what_is_no_etrecord_is_refused(tmp_path: Path) -> None:
 
 
 def changed_entry(data: bytearray, field: int, value: int) -> None:
-    """Change a field of the first entry, where it lies and in the directory at the end."""
+    """Change a field of the first entry, in place and in the directory at the end."""
     for signature, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
         data[data.index(signature) + offset + field] = value
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from tests import full, store
 from tests.cli.test_inspect import GRAPH
-from tests.npu.ethosu import mixed
+from tests.npu.ethosu import mixed_network
 from tests.npu.neutron.kernels.linking import M33
 from tests.npu.neutron.sdk.models import parallel
 from tests.npu.neutron.tflite.files import with_float_edges
@@ -68,7 +68,7 @@ def run(deuteron: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def run_in_shell(commands: Sequence[str], folder: Path) -> str:
-    """What the commands print as processes of their own, all of which must end well."""
+    """Return the output of the commands as subprocesses; all must succeed."""
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     printed = ""
     for command in commands:
@@ -86,7 +86,11 @@ def run_guide(run: Commands, tmp_path: Path) -> Commands:
         printed = ""
         for command in commands:
             if built := re.fullmatch(r"deuteron build digits --target (\S+) -o (\S+)", command):
-                kept = mixed.built() if built[1] == mixed.TARGET else store.model("digits", target=built[1])
+                kept = (
+                    mixed_network.built()
+                    if built[1] == mixed_network.TARGET
+                    else store.model("digits", target=built[1])
+                )
                 shutil.copytree(kept, tmp_path / built[2])
             else:
                 printed += run([command])

@@ -169,7 +169,7 @@ def test_a_program_without_its_build_runs(program: Path, deuteron: Run, tmp_path
 def test_a_program_without_its_build_is_compared_with_nothing(
     program: Path, deuteron: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told before ExecuTorch's runtime is loaded, which takes seconds."""
+    """The error comes before ExecuTorch's runtime is loaded, which takes seconds."""
     monkeypatch.setitem(sys.modules, "deuteron.runtime.host", None)
     assert deuteron("run", program, "--compare") == Result(
         2, "",

@@ -1,4 +1,4 @@
-"""`deuteron run FILE.tflite`: on the driver, before and after conversion, and beside LiteRT."""
+"""`deuteron run FILE.tflite`: on the driver, before and after conversion, compared with LiteRT."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite.files import with_float_edges
-from tests.npu.neutron.tflite.mixing import Net
+from tests.npu.neutron.tflite.partitioned_files import Net
 
 from deuteron.arch import targets
 from deuteron.npu.neutron.ir import interpret

@@ -213,7 +213,7 @@ def test_a_build_beside_itself(deuteron: Run, builds: Builds) -> None:
 
 
 def test_two_builds_beside_each_other(deuteron: Run, builds: Builds) -> None:
-    """What differs is where the second waits for weights."""
+    """The two builds differ in the call at which the second waits for weights."""
     slow = ("--flash-bandwidth", "4MB/s")
     result = json.loads(deuteron("sim", "--compare", builds.whole, builds.small, *slow, "--json").out)
     (one,), (other,) = (simulated(deuteron, path, *slow)["partitions"] for path in (builds.whole, builds.small))

@@ -1,4 +1,4 @@
-"""A network that keeps a state, window after window, beside the float model that has all at once."""
+"""A network with state, window by window, compared with the float model over all windows at once."""
 
 import weakref
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def build() -> Path:
 
 
 def unrolled(windows: np.ndarray) -> np.ndarray:
-    """What the float model gives for all windows at once: its layer, with the cell's weights."""
+    """Return the float model's output for all windows at once: its layer, with the cell's weights."""
     names: dict[str, object] = {}
     exec(MODEL, names)
     model = cast("Any", names["keyword"])()[0]

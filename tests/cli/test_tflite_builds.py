@@ -1,4 +1,4 @@
-"""A TFLite file in the place of a build: everything that is asked of builds is asked of it, converted in memory."""
+"""A TFLite file instead of a build: every command for builds takes it, and converts it in memory."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite.files import with_float_edges
-from tests.npu.neutron.tflite.mixing import SHAPE, Net
+from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
 
 from deuteron import api
 from deuteron.npu.neutron.ir.parser import parse_graph
@@ -113,7 +113,7 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def moved(net: Net, a: int, b: int) -> Iterator[int]:
-    """What only moves or compares values, of two tensors of one type."""
+    """Operators that only move or compare values of two tensors of one type."""
     kept: dict[str, Any] = {"dtype": net.tensors[a].dtype}
     whole, half, three = SHAPE, (*SHAPE[:3], 4), (*SHAPE[:3], 3)
     yield net.add("BROADCAST_TO", a, net.constant((2, 3, *whole[1:])), shape=(2, 3, *whole[1:]),

@@ -11,7 +11,7 @@ from tests import full
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite import litert
 from tests.npu.neutron.tflite.files import with_float_edges
-from tests.npu.neutron.tflite.mixing import Net, Q
+from tests.npu.neutron.tflite.partitioned_files import Net, Q
 from tests.tflite.stateful import StatefulNet
 
 from deuteron import api
@@ -212,7 +212,7 @@ def test_files_of_which_the_npu_takes_nothing_run_on_the_cpu(tmp_path: Path, deu
 
 
 def test_a_plan_of_the_files_maker_is_not_velas(path: Path, deuteron: Run):
-    """Vela copies the file's metadata beside its own of the same name."""
+    """Vela copies the file's metadata and adds its own of the same name."""
     model = tflite_model.prepare(path.read_bytes()).model
     path.write_bytes(encode(replace(model, metadata={"OfflineMemoryAllocation": bytes(16)})))
     assert deuteron("run", path, "--target", "ethos-u55-128").code == 0

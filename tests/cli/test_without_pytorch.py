@@ -1,4 +1,4 @@
-"""What can be asked of a build needs neither PyTorch nor ExecuTorch: each command in a process that has neither."""
+"""Commands on builds need neither PyTorch nor ExecuTorch: each runs in a process that has neither."""
 
 import subprocess
 import sys

@@ -173,7 +173,7 @@ def test_something_that_is_no_program(sample: Path) -> None:
 
 
 def field(data: bytearray, table: int, slot: int) -> int:
-    """Where the field of a flatbuffer's table lies."""
+    """Return the offset of a field in a flatbuffer's table."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     return table + struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
 

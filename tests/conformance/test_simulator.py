@@ -18,7 +18,7 @@ NAME = "FVP_Corstone_SSE-300_Ethos-U55"
 
 
 def run(kept: Path, *arguments: str, backend: Backend = CORTEX_M) -> "subprocess.CompletedProcess[str]":
-    """What the stand-in does in the environment that tests get."""
+    """Run the stand-in in the environment of the tests and return its result."""
     environment = os.environ | backend.environment_with(LIBRARY_DIRECTORY / "deuteron-runner", kept)
     environment["DEUTERON_CONFORMANCE_RUN"] = str(kept)
     return subprocess.run([NAME, *arguments], env=environment, capture_output=True, text=True, check=False)

@@ -76,7 +76,7 @@ def test_collection_finds_the_classes_kept_for_unittest(suite: Suite) -> None:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    """Of all tests that end, in one run."""
+    """The tests of one run, all of which end."""
     names = (
         "test_good", "test_bad", "test_silent", "test_skips", "test_paths", "test_wrong", "TestHidden::test_it",
         "test_marked", "test_converts", "test_simulates",

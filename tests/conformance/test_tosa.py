@@ -19,7 +19,7 @@ from deuteron.runtime import pte
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a layer was compiled from, and to."""
+    """Return the files that a layer was compiled from, and to."""
     directory = built(layer)
     (delegate,) = pte.delegates((directory / "model.pte").read_bytes())
     (tmp_path / "layer.tosa").write_bytes((directory / "npu_0.tosa").read_bytes())
@@ -109,7 +109,7 @@ def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pyte
 
 
 def test_shifts_stay_in_their_type(folder: Path) -> None:
-    """Of what a shift takes out of it TOSA keeps the low bits, and the NPU an end of the type."""
+    """If a shift overflows, TOSA keeps the low bits, and the NPU saturates to the type's limit."""
     w = Writer(np.random.default_rng(0))
     w.graph.addInputTensor(ts.TosaSerializerTensor("x", [1, 64], ts.DType.INT8, data=None))
     wide = w.op("CAST", ("x",), (1, 64), "Cast", dtype=ts.DType.INT32)

@@ -1,19 +1,19 @@
-"""What the tests of the Cortex-M operators share."""
+"""Fixtures of the tests of Cortex-M operators."""
 
 from typing import cast
 
 import pytest
-from tests.cortex_m.bench import Bench
+from tests.cortex_m.operator_library import OperatorLibrary
 
 from deuteron.arch.cores import InnerWork
 from deuteron.frontend.cortex_m import upstream
 
 
 @pytest.fixture(scope="session", params=[InnerWork.PORTABLE, InnerWork.DSP], ids=lambda inner: inner.value)
-def bench(request: pytest.FixtureRequest) -> Bench:
+def c_operators(request: pytest.FixtureRequest) -> OperatorLibrary:
     """The operators, compiled for this machine, with either inner work that it can run."""
     upstream.load()
-    return Bench(cast(InnerWork, request.param))
+    return OperatorLibrary(cast(InnerWork, request.param))
 
 
 @pytest.fixture(params=range(4))

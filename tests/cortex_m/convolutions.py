@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from tests.cortex_m.bench import Array, Bench
+from tests.cortex_m.operator_library import Array, OperatorLibrary
 
 from deuteron.operators.cortex_m import QuantizedConvolutionParams
 
@@ -25,12 +25,12 @@ class Call:
     shifts: Array
     bias: Array | None
 
-    def run(self, bench: Bench, scratch: Sequence[int]) -> Array:
+    def run(self, c_operators: OperatorLibrary, scratch: Sequence[int]) -> Array:
         """The output of the firmware, with this many bytes of scratch memory."""
         p = self.params
         inputs = (self.input, self.weights, self.multipliers, self.shifts, *(() if self.bias is None else (self.bias,)))
         output = np.full((p.batches, p.out_h, p.out_w, p.out_c), 85, np.int8)
-        return bench.run(self.operator, inputs, p, output, scratch)
+        return c_operators.run(self.operator, inputs, p, output, scratch)
 
 
 def extremes(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -72,7 +72,7 @@ class Everything(torch.nn.Module):
 
 
 def inputs(*, explicit: bool) -> tuple[Tensor, Tensor]:
-    """What the module takes: a map of four channels, and scratch memory."""
+    """Return the inputs of the module: a map of four channels, and scratch memory."""
     generator = torch.Generator().manual_seed(9)
     real = torch.randn((1, 8, 8, 4), generator=generator) * 3
     scratch = torch.zeros(SCRATCH, dtype=torch.uint8)

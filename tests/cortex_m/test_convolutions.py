@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Bench, RefusedError
 from tests.cortex_m.convolutions import (
     Call,
     call_of,
@@ -15,6 +14,7 @@ from tests.cortex_m.convolutions import (
     random_transposed,
     with_params,
 )
+from tests.cortex_m.operator_library import OperatorLibrary, RefusedError
 
 from deuteron.operators.cortex_m import QuantizedConvolutionParams
 
@@ -32,19 +32,19 @@ def columns(call: Call) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_equals_the_wheel(bench: Bench, kind: Callable[[np.random.Generator], Call], seed: int) -> None:
+def test_equals_the_wheel(c_operators: OperatorLibrary, kind: Callable[[np.random.Generator], Call], seed: int) -> None:
     generator = np.random.default_rng([11, seed])
     for _ in range(CALLS):
         call = kind(generator)
         result = expected(call)
         for size in {0, columns(call) - 1, columns(call)}:
-            found = call.run(bench, [size] * SCRATCH[call.operator])
+            found = call.run(c_operators, [size] * SCRATCH[call.operator])
             np.testing.assert_array_equal(found, result, str((size, call.params)))
 
 
 @pytest.mark.parametrize("value", [-128, 127])
 @pytest.mark.parametrize("offset", [-127, 128])
-def test_largest_sums(bench: Bench, value: int, offset: int) -> None:
+def test_largest_sums(c_operators: OperatorLibrary, value: int, offset: int) -> None:
     """32,768 products of the largest numbers, on top of the largest bias."""
     generator = np.random.default_rng(12)
     for scratch in (0, 131072):
@@ -54,7 +54,7 @@ def test_largest_sums(bench: Bench, value: int, offset: int) -> None:
         call = with_params(replace(call, bias=bias, shifts=shifts), in_offset=offset, has_bias=1)
         call.input.fill(value)
         call.weights.fill(-128)
-        np.testing.assert_array_equal(call.run(bench, [scratch]), expected(call))
+        np.testing.assert_array_equal(call.run(c_operators, [scratch]), expected(call))
 
 
 def valid(operator: str, *, bias: bool = True) -> Call:
@@ -69,10 +69,10 @@ def valid(operator: str, *, bias: bool = True) -> Call:
 
 
 @pytest.mark.parametrize("operator", SCRATCH)
-def test_bias_may_be_absent(bench: Bench, operator: str) -> None:
+def test_bias_may_be_absent(c_operators: OperatorLibrary, operator: str) -> None:
     for bias in (False, True):
         call = valid(operator, bias=bias)
-        np.testing.assert_array_equal(call.run(bench, [0] * SCRATCH[operator]), expected(call))
+        np.testing.assert_array_equal(call.run(c_operators, [0] * SCRATCH[operator]), expected(call))
 
 
 @pytest.mark.parametrize("operator", SCRATCH)
@@ -91,13 +91,13 @@ def test_bias_may_be_absent(bench: Bench, operator: str) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_refuses_numbers(bench: Bench, operator: str, change: dict[str, int]) -> None:
+def test_refuses_numbers(c_operators: OperatorLibrary, operator: str, change: dict[str, int]) -> None:
     call = valid(operator)
-    output = call.run(bench, [0] * SCRATCH[operator])
+    output = call.run(c_operators, [0] * SCRATCH[operator])
     changed = with_params(call, **change)
     inputs = [call.input, call.weights, call.multipliers, call.shifts, np.arange(8, dtype=np.int32)]
     with pytest.raises(RefusedError, match="72"):
-        bench.run(operator, inputs, changed.params, output, [0] * SCRATCH[operator])
+        c_operators.run(operator, inputs, changed.params, output, [0] * SCRATCH[operator])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_refuses_numbers(bench: Bench, operator: str, change: dict[str, int]) ->
     ids=["last row in reach", "last row beyond", "first row of a later input", "first row beyond", "batches"],
 )
 def test_takes_rows_of_a_transposed_call_that_its_input_reaches(
-    bench: Bench, in_h: int, pad_h: int, batches: int, *, is_taken: bool
+    c_operators: OperatorLibrary, in_h: int, pad_h: int, batches: int, *, is_taken: bool
 ) -> None:
     """Three rows of outputs; kernels of three rows, a stride of two, no size that a whole call has."""
     call = valid("quantized_transpose_conv2d")
@@ -116,10 +116,10 @@ def test_takes_rows_of_a_transposed_call_that_its_input_reaches(
     inputs = [image, call.weights, call.multipliers, call.shifts, call.bias]
     output = np.zeros((batches, 3, changed.params.out_w, changed.params.out_c), np.int8)
     if is_taken:
-        bench.run(call.operator, inputs, changed.params, output, [0, 0])
+        c_operators.run(call.operator, inputs, changed.params, output, [0, 0])
     else:
         with pytest.raises(RefusedError, match="72"):
-            bench.run(call.operator, inputs, changed.params, output, [0, 0])
+            c_operators.run(call.operator, inputs, changed.params, output, [0, 0])
 
 
 @pytest.mark.parametrize("operator", ["quantized_conv2d", "quantized_depthwise_conv2d"])
@@ -129,45 +129,45 @@ def test_takes_rows_of_a_transposed_call_that_its_input_reaches(
     ids=["first window ends in it", "first window before it", "last window begins in it", "last window behind it"],
 )
 def test_takes_rows_of_a_call_whose_windows_reach_the_input(
-    bench: Bench, operator: str, in_h: int, pad_h: int, *, is_taken: bool
+    c_operators: OperatorLibrary, operator: str, in_h: int, pad_h: int, *, is_taken: bool
 ) -> None:
     """Three rows of outputs; kernels of three rows, a stride of two, no size that a whole call has."""
     call = valid(operator)
     assert call.bias is not None
     changed = with_params(call, batches=1, in_h=in_h, pad_h=pad_h)
     inputs = [call.input[:1, :in_h], call.weights, call.multipliers, call.shifts, call.bias]
-    output = call.run(bench, [0])[:1]
+    output = call.run(c_operators, [0])[:1]
     if is_taken:
-        bench.run(operator, inputs, changed.params, output, [0])
+        c_operators.run(operator, inputs, changed.params, output, [0])
     else:
         with pytest.raises(RefusedError, match="72"):
-            bench.run(operator, inputs, changed.params, output, [0])
+            c_operators.run(operator, inputs, changed.params, output, [0])
 
 
 @pytest.mark.parametrize("operator", SCRATCH)
 @pytest.mark.parametrize(("multiplier", "shift"), [(-1, -9), (-(1 << 31), -9), (1 << 30, 31), (1 << 30, -63)])
-def test_run_refuses_factors(bench: Bench, operator: str, multiplier: int, shift: int) -> None:
+def test_run_refuses_factors(c_operators: OperatorLibrary, operator: str, multiplier: int, shift: int) -> None:
     """They are constants: the check does not read them."""
     call = valid(operator)
     call.multipliers[7], call.shifts[7] = multiplier, shift
     with pytest.raises(RefusedError, match="72"):
-        call.run(bench, [0] * SCRATCH[operator])
+        call.run(c_operators, [0] * SCRATCH[operator])
 
 
 @pytest.mark.parametrize("operator", SCRATCH)
-def test_refuses_other_values(bench: Bench, operator: str) -> None:
+def test_refuses_other_values(c_operators: OperatorLibrary, operator: str) -> None:
     call, scratch = valid(operator), [np.zeros(0, np.uint8)] * SCRATCH[operator]
-    words, output = call.params.words(), call.run(bench, [0] * SCRATCH[operator])
+    words, output = call.params.words(), call.run(c_operators, [0] * SCRATCH[operator])
     assert call.bias is not None
     good = [call.input, call.weights, call.multipliers, call.shifts, call.bias]
-    np.testing.assert_array_equal(bench.call(operator, words, good, scratch, output), output)
+    np.testing.assert_array_equal(c_operators.call(operator, words, good, scratch, output), output)
     bad = [[*good[:i], good[i].view(t), *good[i + 1 :]] for i in range(5) for t in (np.uint8, np.float32)]
     bad += [[*good[:i], good[i].ravel()[: good[i].size // 2], *good[i + 1 :]] for i in range(5)]
     bad += [[*good[:i], np.concatenate([good[i]] * 2), *good[i + 1 :]] for i in range(5)]
     bad += [good[:4], [*good, good[4]]]
     for inputs in bad[: len(bad) - (len(scratch) == 2)]:  # a call has no room for more values
         with pytest.raises(RefusedError, match="72"):
-            bench.call(operator, words, inputs, scratch, output)
+            c_operators.call(operator, words, inputs, scratch, output)
     for others, to, given in (
         (scratch[1:], output, words),
         ([np.zeros(4, np.float32), *scratch[1:]], output, words),
@@ -178,23 +178,23 @@ def test_refuses_other_values(bench: Bench, operator: str) -> None:
         (scratch, output, (*words, 0)),
     ):
         with pytest.raises(RefusedError, match="72"):
-            bench.call(operator, given, good, others, to)
+            c_operators.call(operator, given, good, others, to)
 
 
-def test_refuses_longer_sums(bench: Bench) -> None:
+def test_refuses_longer_sums(c_operators: OperatorLibrary) -> None:
     generator = np.random.default_rng(14)
     call = call_of(generator, "quantized_conv2d", 1, (129, 1), (256, 1), (129, 1))
     with pytest.raises(RefusedError, match="72"):
-        call.run(bench, [0])
+        call.run(c_operators, [0])
 
 
-def test_outputs_of_one_by_one_behind_the_map_are_of_padding(bench: Bench) -> None:
+def test_outputs_of_one_by_one_behind_the_map_are_of_padding(c_operators: OperatorLibrary) -> None:
     """An axis may have one more output than windows; nothing behind the input is read for it."""
     p = QuantizedConvolutionParams(1, 4, 4, 5, 5, 5, 3, 1, 1, 1, 1, 1, 0, 0, 1, 1, 7, 0, -128, 127, 1, 0)
     x, weights = np.full((1, 4, 4, 5), 100, np.int8), np.ones((3, 1, 1, 5), np.int8)
     factor = np.full(3, 1 << 30, np.int32), np.full(3, -4, np.int32)
     bias = np.array([64, 320, -64], np.int32)
-    found = bench.run("quantized_conv2d", (x, weights, *factor, bias), p, np.zeros((1, 5, 5, 3), np.int8), [0])
+    found = c_operators.run("quantized_conv2d", (x, weights, *factor, bias), p, np.zeros((1, 5, 5, 3), np.int8), [0])
     outside = np.array([2, 10, -2], np.int8)
     np.testing.assert_array_equal(found[0, 4], np.broadcast_to(outside, (5, 3)))
     np.testing.assert_array_equal(found[0, :, 4], np.broadcast_to(outside, (5, 3)))

@@ -63,7 +63,7 @@ for path in ({str(library("cortex_m"))!r}, {str(tmp_path / "again.so")!r}):
 
 
 class Concatenation(torch.nn.Module):
-    """Of maps in channels-last memory, after an operator of the back end."""
+    """Operators on maps in channels-last memory, after an operator of the back end."""
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         c = torch.ops.cortex_m.quantized_add(a, 0, 1 << 30, 0, b, 0, 1 << 30, 0, 0, 1 << 30, -18, -128, 127)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Bench
+from tests.cortex_m.operator_library import OperatorLibrary
 
 from deuteron.frontend.cortex_m.custom_ops.catalogue import DEFINITIONS
 from deuteron.operators.int16 import ConvolutionS16Params
@@ -14,7 +14,9 @@ LARGEST = 1 << 16
 @pytest.mark.parametrize(("kernel_h", "in_c"), [(1, 511), (1, 512), (2, 256), (3, 170), (3, 172), (5, 128), (3, 250)])
 @pytest.mark.parametrize("beyond", [-1, 0, None], ids=["below", "at", "largest"])
 @pytest.mark.parametrize("x", [-32768, 32767])
-def test_sums_up_to_32_bits_and_beyond(bench: Bench, kernel_h: int, in_c: int, beyond: int | None, x: int) -> None:
+def test_sums_up_to_32_bits_and_beyond(
+    c_operators: OperatorLibrary, kernel_h: int, in_c: int, beyond: int | None, x: int
+) -> None:
     """Weights add up to just below the edge, to the edge, or are all the least."""
     patch, out_c, out_h = kernel_h * in_c, 5, 6
     weights = np.full((out_c, patch), -128, np.int8)
@@ -30,5 +32,5 @@ def test_sums_up_to_32_bits_and_beyond(bench: Bench, kernel_h: int, in_c: int, b
         np.array([0, 511, -512, 5, (1 << 31) - 1], np.int32),
     )  # fmt: skip
     output = np.empty((1, out_h, 1, out_c), np.int16)
-    found = bench.run("dtn_cm_convolution_s16", inputs, p, output)
+    found = c_operators.run("dtn_cm_convolution_s16", inputs, p, output)
     np.testing.assert_array_equal(found, np.reshape(DEFINITIONS["convolution_s16"].compute(p, *inputs), found.shape))

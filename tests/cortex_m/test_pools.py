@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Array, Bench, RefusedError
-from tests.cortex_m.wheel import wheel
+from tests.cortex_m.executorch_definitions import wheel
+from tests.cortex_m.operator_library import Array, OperatorLibrary, RefusedError
 
 from deuteron.operators.kernel_params import AveragePoolParams, MaxPoolParams
 
@@ -30,7 +30,7 @@ def random_map(generator: np.random.Generator, h: int, w: int) -> Array:
     return x.astype(np.int8)
 
 
-def test_max_pool(bench: Bench, seed: int) -> None:
+def test_max_pool(c_operators: OperatorLibrary, seed: int) -> None:
     generator = np.random.default_rng([9, seed])
     for _ in range(20):
         (h, out_h, kh, sh, ph), (w, out_w, kw, sw, pw) = (axis(generator, ceil=False) for _ in range(2))
@@ -41,12 +41,12 @@ def test_max_pool(bench: Bench, seed: int) -> None:
             "quantized_max_pool2d", x, [kh, kw], [sh, sw], [ph, pw], [1, 1], False, 3, 3, low, high, channels_last=True
         )
         np.testing.assert_array_equal(
-            bench.run("quantized_max_pool2d", (x,), p, np.empty(expected.shape, np.int8)), expected, str(p)
+            c_operators.run("quantized_max_pool2d", (x,), p, np.empty(expected.shape, np.int8)), expected, str(p)
         )
 
 
 @pytest.mark.parametrize("ceil", [False, True])
-def test_average_pool(bench: Bench, ceil: bool, seed: int) -> None:
+def test_average_pool(c_operators: OperatorLibrary, ceil: bool, seed: int) -> None:
     generator = np.random.default_rng([10, seed, ceil])
     for _ in range(20):
         (h, out_h, kh, sh, ph), (w, out_w, kw, sw, pw) = (axis(generator, ceil=ceil) for _ in range(2))
@@ -60,7 +60,7 @@ def test_average_pool(bench: Bench, ceil: bool, seed: int) -> None:
             "quantized_avg_pool2d", x, [kh, kw], [sh, sw], [ph, pw], ceil, zp, multiplier, shift, NONE,
             channels_last=True,
         )  # fmt: skip
-        found = bench.run("quantized_avg_pool2d", (x,), p, np.empty(reference.shape, np.int8), [0])
+        found = c_operators.run("quantized_avg_pool2d", (x,), p, np.empty(reference.shape, np.int8), [0])
         value = means(x, p)
         np.testing.assert_array_equal(found, np.clip(np.rint(value) + zp, -128, 127), str(p))
         off_tie = np.abs(value - np.floor(value) - 0.5) > 1e-4
@@ -70,7 +70,7 @@ def test_average_pool(bench: Bench, ceil: bool, seed: int) -> None:
 
 @pytest.mark.parametrize("size", [(5, 7), (16, 16), (3, 300), (17, 16)], ids=str)
 @pytest.mark.parametrize("channels", [1, 7, 8, 32, 45])
-def test_pools_of_a_whole_map(bench: Bench, size: tuple[int, int], channels: int) -> None:
+def test_pools_of_a_whole_map(c_operators: OperatorLibrary, size: tuple[int, int], channels: int) -> None:
     generator = np.random.default_rng([11, channels])
     x = generator.integers(-128, 128, (2, *size, channels)).astype(np.int8)
     x[0, :, :, 0], x[1, :, :, 0] = -128, 127
@@ -79,13 +79,13 @@ def test_pools_of_a_whole_map(bench: Bench, size: tuple[int, int], channels: int
     average = AveragePoolParams(*shape, -3, 4, 2, -3, -100, 100)
     value = (x.astype(np.int64) + 3).mean(axis=(1, 2), keepdims=True)
     wanted = np.clip(np.rint(value) - 3, -100, 100)
-    np.testing.assert_array_equal(bench.run("quantized_avg_pool2d", (x,), average, out, [0]), wanted)
+    np.testing.assert_array_equal(c_operators.run("quantized_avg_pool2d", (x,), average, out, [0]), wanted)
     scaled = replace(average, mult=3 << 20, shift=22)
     wanted = np.clip(np.rint(value * 0.75) - 3, -100, 100)
-    np.testing.assert_array_equal(bench.run("quantized_avg_pool2d", (x,), scaled, out, [0]), wanted)
+    np.testing.assert_array_equal(c_operators.run("quantized_avg_pool2d", (x,), scaled, out, [0]), wanted)
     largest = MaxPoolParams(*shape, -100, 120)
     wanted = np.clip(x.max(axis=(1, 2), keepdims=True), -100, 120)
-    np.testing.assert_array_equal(bench.run("quantized_max_pool2d", (x,), largest, out), wanted)
+    np.testing.assert_array_equal(c_operators.run("quantized_max_pool2d", (x,), largest, out), wanted)
 
 
 def test_the_definition_misses_halves_by_its_scale_alone() -> None:
@@ -120,16 +120,16 @@ def means(x: Array, p: AveragePoolParams) -> np.ndarray:
     return result
 
 
-def test_pools_refuse(bench: Bench) -> None:
+def test_pools_refuse(c_operators: OperatorLibrary) -> None:
     x, out = np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 2, 2, 2), np.int8)
     largest = MaxPoolParams(1, 4, 4, 2, 2, 2, 2, 2, 2, 2, 0, 0, -128, 127)
     mean = AveragePoolParams(1, 4, 4, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 2, 1, 0, -128, 127)
-    bench.run("quantized_max_pool2d", (x,), largest, out)
-    bench.run("quantized_avg_pool2d", (x,), mean, out, [0])
+    c_operators.run("quantized_max_pool2d", (x,), largest, out)
+    c_operators.run("quantized_avg_pool2d", (x,), mean, out, [0])
     for change in ({"out_h": 3}, {"in_w": 5}, {"stride_h": 0}, {"pad_top": 2}, {"kernel_w": -1}, {"act_min": 128}):
         with pytest.raises(RefusedError, match="72"):
-            bench.run("quantized_max_pool2d", (x,), replace(largest, **change), out)
+            c_operators.run("quantized_max_pool2d", (x,), replace(largest, **change), out)
         with pytest.raises(RefusedError, match="72"):
-            bench.run("quantized_avg_pool2d", (x,), replace(mean, **change), out, [0])
+            c_operators.run("quantized_avg_pool2d", (x,), replace(mean, **change), out, [0])
     with pytest.raises(RefusedError, match="72"):
-        bench.run("quantized_avg_pool2d", (x,), mean, out)  # without the scratch
+        c_operators.run("quantized_avg_pool2d", (x,), mean, out)  # without the scratch

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.convolutions import biases, clamp, extremes, factors, zero_point
+from tests.cortex_m.operator_library import Array, OperatorLibrary, RefusedError
 
 from deuteron.operators.cortex_m import QuantizedBatchMatmulParams, QuantizedLinearParams
 
@@ -17,10 +17,12 @@ LINEAR = QuantizedLinearParams(3, 10, 6, 5, 0, -7, 1 << 30, -9, -128, 127, 1, 0)
 MATMUL = QuantizedBatchMatmulParams(2, 3, 10, 5, 128, -127, 4, 1 << 30, -9)
 
 
-def linear(bench: Bench, p: QuantizedLinearParams, x: Array, weights: Array, addend: Array | None) -> Array:
+def linear(
+    c_operators: OperatorLibrary, p: QuantizedLinearParams, x: Array, weights: Array, addend: Array | None
+) -> Array:
     """The output of the firmware."""
     inputs = (x, weights) if addend is None else (x, weights, addend)
-    return bench.run("quantized_linear", inputs, p, np.full((*x.shape[:-1], p.out_features), 85, np.int8))
+    return c_operators.run("quantized_linear", inputs, p, np.full((*x.shape[:-1], p.out_features), 85, np.int8))
 
 
 def expected_linear(p: QuantizedLinearParams, x: Array, weights: Array, addend: Array | None) -> Array:
@@ -34,7 +36,7 @@ def expected_linear(p: QuantizedLinearParams, x: Array, weights: Array, addend: 
 
 
 @pytest.mark.parametrize("addend", ["bias", "kernel_sum", "nothing"])
-def test_linear(bench: Bench, addend: str, seed: int) -> None:
+def test_linear(c_operators: OperatorLibrary, addend: str, seed: int) -> None:
     generator = np.random.default_rng([21, seed])
     for _ in range(CALLS):
         rows, inner, outer = (int(generator.integers(1, high)) for high in (6, 50, 12))
@@ -49,22 +51,24 @@ def test_linear(bench: Bench, addend: str, seed: int) -> None:
         if added is not None and addend == "kernel_sum":
             added //= 2  # with kernel sums the wheel adds in 64 bits: here nothing may overflow
         np.testing.assert_array_equal(
-            linear(bench, p, x, weights, added), expected_linear(p, x, weights, added), str(p)
+            linear(c_operators, p, x, weights, added), expected_linear(p, x, weights, added), str(p)
         )
 
 
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("weight_offset", [0, -127, 128])
-def test_linear_with_the_largest_sums(bench: Bench, rows: int, weight_offset: int) -> None:
+def test_linear_with_the_largest_sums(c_operators: OperatorLibrary, rows: int, weight_offset: int) -> None:
     p = QuantizedLinearParams(rows, 32768, 2, 128, weight_offset, 0, (1 << 31) - 1, -24, -128, 127, 1, 0)
     bias = np.array([(1 << 31) - 1, -(1 << 31)], np.int32)
     for x_value in (-128, 127):
         for value in (-128, 127):
             x, weights = np.full((rows, 32768), x_value, np.int8), np.full((2, 32768), value, np.int8)
-            np.testing.assert_array_equal(linear(bench, p, x, weights, bias), expected_linear(p, x, weights, bias))
+            np.testing.assert_array_equal(
+                linear(c_operators, p, x, weights, bias), expected_linear(p, x, weights, bias)
+            )
 
 
-def test_matmul(bench: Bench, seed: int) -> None:
+def test_matmul(c_operators: OperatorLibrary, seed: int) -> None:
     """The wheel sums in float32, exactly as long as sums stay below 2^24."""
     generator = np.random.default_rng([22, seed])
     for _ in range(CALLS):
@@ -79,17 +83,17 @@ def test_matmul(bench: Bench, seed: int) -> None:
             torch.from_numpy(a), p.a_offset, torch.from_numpy(b), p.b_offset, p.out_offset, p.multiplier, p.shift,
             torch.empty(0, dtype=torch.uint8),
         ).numpy()  # fmt: skip
-        found = bench.run("quantized_batch_matmul", (a, b), p, np.full(expected.shape, 85, np.int8), [0])
+        found = c_operators.run("quantized_batch_matmul", (a, b), p, np.full(expected.shape, 85, np.int8), [0])
         np.testing.assert_array_equal(found, expected, str(p))
 
 
-def test_matmul_sums_whole_numbers(bench: Bench) -> None:
+def test_matmul_sums_whole_numbers(c_operators: OperatorLibrary) -> None:
     """Sums above 2^24, which the wheel's float32 rounds: the linear layer of the wheel has them exactly."""
     generator = np.random.default_rng(23)
     a, b = (generator.integers(64, 128, (1, 5, 4001)).astype(np.int8) for _ in range(2))
     p = QuantizedBatchMatmulParams(1, 5, 4001, 5, 127, 126, -9, 1 << 30, -18)
     same = QuantizedLinearParams(5, 4001, 5, 127, 126, -9, 1 << 30, -18, -128, 127, 0, 0)
-    found = bench.run("quantized_batch_matmul", (a, b), p, np.zeros((1, 5, 5), np.int8), [0])
+    found = c_operators.run("quantized_batch_matmul", (a, b), p, np.zeros((1, 5, 5), np.int8), [0])
     np.testing.assert_array_equal(found[0], expected_linear(same, a[0], b[0], None))
 
 
@@ -111,14 +115,14 @@ def linear_values() -> tuple[Array, Array, Array, Array]:
     ],
     ids=str,
 )  # fmt: skip
-def test_linear_refuses_numbers(bench: Bench, change: dict[str, int]) -> None:
+def test_linear_refuses_numbers(c_operators: OperatorLibrary, change: dict[str, int]) -> None:
     x, weights, bias, output = linear_values()
-    bench.run("quantized_linear", (x, weights, bias), LINEAR, output)
+    c_operators.run("quantized_linear", (x, weights, bias), LINEAR, output)
     with pytest.raises(RefusedError, match="72"):
-        bench.run("quantized_linear", (x, weights, bias), replace(LINEAR, **change), output)
+        c_operators.run("quantized_linear", (x, weights, bias), replace(LINEAR, **change), output)
 
 
-def test_linear_refuses_other_values(bench: Bench) -> None:
+def test_linear_refuses_other_values(c_operators: OperatorLibrary) -> None:
     x, weights, bias, output = linear_values()
     words = LINEAR.words()
     for inputs, scratch, to, given in (
@@ -137,14 +141,14 @@ def test_linear_refuses_other_values(bench: Bench) -> None:
         ((x, weights, bias), (), output, (*words, 0)),
     ):
         with pytest.raises(RefusedError, match="72"):
-            bench.call("quantized_linear", given, inputs, scratch, to)
+            c_operators.call("quantized_linear", given, inputs, scratch, to)
 
 
-def test_linear_refuses_longer_sums(bench: Bench) -> None:
+def test_linear_refuses_longer_sums(c_operators: OperatorLibrary) -> None:
     x = np.zeros((1, 32769), np.int8)
     p = replace(LINEAR, rows=1, in_features=32769, out_features=1, has_bias=0)
     with pytest.raises(RefusedError, match="72"):
-        linear(bench, p, x, x, None)
+        linear(c_operators, p, x, x, None)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +160,14 @@ def test_linear_refuses_longer_sums(bench: Bench) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_matmul_refuses_numbers(bench: Bench, change: dict[str, int]) -> None:
+def test_matmul_refuses_numbers(c_operators: OperatorLibrary, change: dict[str, int]) -> None:
     a, b, output = np.zeros((2, 3, 10), np.int8), np.zeros((2, 5, 10), np.int8), np.zeros((2, 3, 5), np.int8)
-    bench.run("quantized_batch_matmul", (a, b), MATMUL, output, [0])
+    c_operators.run("quantized_batch_matmul", (a, b), MATMUL, output, [0])
     with pytest.raises(RefusedError, match="72"):
-        bench.run("quantized_batch_matmul", (a, b), replace(MATMUL, **change), output, [0])
+        c_operators.run("quantized_batch_matmul", (a, b), replace(MATMUL, **change), output, [0])
 
 
-def test_matmul_refuses_other_values(bench: Bench) -> None:
+def test_matmul_refuses_other_values(c_operators: OperatorLibrary) -> None:
     a, b, output = np.zeros((2, 3, 10), np.int8), np.zeros((2, 5, 10), np.int8), np.zeros((2, 3, 5), np.int8)
     words, none = MATMUL.words(), np.zeros(0, np.uint8)
     for inputs, scratch, to, given in (
@@ -181,4 +185,4 @@ def test_matmul_refuses_other_values(bench: Bench) -> None:
         ((a, b), (none,), output, (*words, 0)),
     ):
         with pytest.raises(RefusedError, match="72"):
-            bench.call("quantized_batch_matmul", given, inputs, scratch, to)
+            c_operators.call("quantized_batch_matmul", given, inputs, scratch, to)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.cortex_m.bench import Array, Bench, RefusedError
+from tests.cortex_m.operator_library import Array, OperatorLibrary, RefusedError
 
 from deuteron.frontend.cortex_m.custom_ops import library
 from deuteron.operators.kernel_params import KernelParams
@@ -58,16 +58,18 @@ def call(name: str, rng: np.random.Generator) -> tuple[Layer, list[Array], list[
     return p, inputs, [*scratch, np.zeros(p.batches * p.steps * p.units, np.int8)]
 
 
-def ran(bench: Bench, name: str, p: KernelParams, inputs: list[Array], outputs: list[Array]) -> list[Array]:
-    return bench.call_all(f"dtn_cm_{name}", p.words(), inputs, [], outputs)
+def ran(
+    c_operators: OperatorLibrary, name: str, p: KernelParams, inputs: list[Array], outputs: list[Array]
+) -> list[Array]:
+    return c_operators.call_all(f"dtn_cm_{name}", p.words(), inputs, [], outputs)
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_the_c_function_gives_the_bytes_of_the_definition(bench: Bench, name: str, seed: int) -> None:
+def test_the_c_function_gives_the_bytes_of_the_definition(c_operators: OperatorLibrary, name: str, seed: int) -> None:
     library.load()
     for i in range(40):
         p, inputs, outputs = call(name, np.random.default_rng([seed, i]))
-        actual = ran(bench, name, p, inputs, outputs)
+        actual = ran(c_operators, name, p, inputs, outputs)
         tensors = [torch.from_numpy(x) for x in inputs]  # pyright: ignore[reportUnknownMemberType]
         wanted = getattr(torch.ops.deuteron, name)(*tensors, [len(outputs[-1])], [*p.words()])
         for index in range(1, len(outputs)):  # but for the gates, which only C writes
@@ -75,15 +77,15 @@ def test_the_c_function_gives_the_bytes_of_the_definition(bench: Bench, name: st
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_values_that_do_not_fit_the_record_are_refused(bench: Bench, name: str) -> None:
+def test_values_that_do_not_fit_the_record_are_refused(c_operators: OperatorLibrary, name: str) -> None:
     p, inputs, outputs = call(name, np.random.default_rng(1))
     for index in range(len(inputs)):
         for changed in (inputs[index][1:], inputs[index].astype(np.float32)):
             with pytest.raises(RefusedError):
-                ran(bench, name, p, [*inputs[:index], changed, *inputs[index + 1 :]], outputs)
+                ran(c_operators, name, p, [*inputs[:index], changed, *inputs[index + 1 :]], outputs)
     for index in range(len(outputs)):
         with pytest.raises(RefusedError):
-            ran(bench, name, p, inputs, [*outputs[:index], outputs[index][1:], *outputs[index + 1 :]])
+            ran(c_operators, name, p, inputs, [*outputs[:index], outputs[index][1:], *outputs[index + 1 :]])
 
 
 BAD: dict[str, Callable[[Layer], Layer]] = {
@@ -100,10 +102,10 @@ BAD: dict[str, Callable[[Layer], Layer]] = {
 
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("what", BAD)
-def test_numbers_out_of_range_are_refused(bench: Bench, name: str, what: str) -> None:
+def test_numbers_out_of_range_are_refused(c_operators: OperatorLibrary, name: str, what: str) -> None:
     p, inputs, outputs = call(name, np.random.default_rng(2))
     with pytest.raises(RefusedError):
-        ran(bench, name, BAD[what](p), inputs, outputs)
+        ran(c_operators, name, BAD[what](p), inputs, outputs)
 
 
 def test_the_table_has_these_operators() -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from tests.cortex_m import test_convolutions, test_elementwise, test_movement, test_pools, test_products, test_softmax
-from tests.cortex_m.bench import Bench
+from tests.cortex_m.executorch_definitions import wheel
+from tests.cortex_m.operator_library import OperatorLibrary
 from tests.cortex_m.programs import Everything, inputs
-from tests.cortex_m.wheel import wheel
 from torch._ops import OpOverloadPacket
 
 from deuteron.board import operators
@@ -23,7 +23,7 @@ SCALES = (1.0, 0.5, 0.1, 1 / 255, 3e-5, 1e-30, 3e38)
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16], ids=str)
 @pytest.mark.parametrize("scale", SCALES)
-def test_quantise_and_dequantise(bench: Bench, dtype: type[np.signedinteger], scale: float) -> None:
+def test_quantise_and_dequantise(c_operators: OperatorLibrary, dtype: type[np.signedinteger], scale: float) -> None:
     limits = np.iinfo(dtype)
     bits = struct.unpack("<i", struct.pack("<f", scale))[0]
     steps = np.concatenate([np.arange(-300, 300, 0.25), [limits.min, limits.max, -70000, 70000]])
@@ -35,13 +35,15 @@ def test_quantise_and_dequantise(bench: Bench, dtype: type[np.signedinteger], sc
     for zero_point in (limits.min, 0, 5, limits.max):
         numbers = (scale, zero_point, int(limits.min), int(limits.max), torch_type)
         words = (bits, zero_point, int(limits.min), int(limits.max))
-        found = bench.call("dtn_op_quantize_per_tensor", words, [x], [], np.zeros(x.shape, dtype))
+        found = c_operators.call("dtn_op_quantize_per_tensor", words, [x], [], np.zeros(x.shape, dtype))
         # The definition divides 1 by the scale in float64, ExecuTorch's own operator and ours in float32.
         reference, exact = wheel("quantize_per_tensor", x, *numbers).astype(int), x.astype(np.float64) / scale
         off_tie = np.abs(exact - np.floor(exact) - 0.5) > 1e-6 * (1 + np.abs(exact))
         np.testing.assert_array_equal(found[off_tie], reference[off_tie])
         assert np.abs(found - reference).max() <= 1
-        given = bench.call("dtn_op_dequantize_per_tensor", words[:2], [every], [], np.zeros(every.shape, np.float32))
+        given = c_operators.call(
+            "dtn_op_dequantize_per_tensor", words[:2], [every], [], np.zeros(every.shape, np.float32)
+        )
         np.testing.assert_array_equal(given, wheel("dequantize_per_tensor", every, *numbers))
 
 

@@ -6,9 +6,9 @@ from typing import cast
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Array, Bench
 from tests.cortex_m.convolutions import Call, factors, random_conv, random_depthwise, random_transposed
-from tests.cortex_m.test_added import resize_bilinear
+from tests.cortex_m.operator_library import Array, OperatorLibrary
+from tests.cortex_m.test_custom_ops import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
 from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
@@ -56,13 +56,13 @@ class Case:
         sizes = (*(x.nbytes for x in self.inputs), self.size, *[0] * self.scratch)
         return CpuParams(self.function, self.record, sizes, len(self.inputs))
 
-    def run(self, bench: Bench, params: CpuParams, inputs: Sequence[bytes]) -> bytes:
+    def run(self, c_operators: OperatorLibrary, params: CpuParams, inputs: Sequence[bytes]) -> bytes:
         """The output of a part of the call."""
         arrays = [np.frombuffer(data, x.dtype) for data, x in zip(inputs, self.inputs, strict=True)]
         output = np.zeros(params.sizes[params.output] // np.dtype(self.element).itemsize, self.element)
         words = (0, *params.words()) if self.function == COPY else params.words()
         scratch = [np.zeros(self.scratch_bytes, np.uint8)] * self.scratch
-        return bench.call(self.function, words, arrays, scratch, output).tobytes()
+        return c_operators.call(self.function, words, arrays, scratch, output).tobytes()
 
 
 def _convolution(call: Call, scratch: int = 1) -> Case:
@@ -177,7 +177,7 @@ def _copy(rng: Rng) -> Case:
 
 
 def _softmax(rng: Rng) -> Case:
-    """Over what lies innermost, or over a dimension before it."""
+    """A softmax over the innermost dimension, or over an earlier one."""
     outer, depth, inner = (int(n) for n in rng.integers(1, 5, 3))
     record = QuantizedSoftmaxParams(outer * 2, depth, inner, 1 << 30, 20)
     size = depth * inner * int(rng.integers(1, 3))
@@ -231,7 +231,7 @@ def test_every_operator_with_rows_is_held_against_its_whole_call() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rows_are_those_of_the_whole_call(bench: Bench, name: str) -> None:
+def test_rows_are_those_of_the_whole_call(c_operators: OperatorLibrary, name: str) -> None:
     cut = 0
     for seed in SEEDS:
         rng = np.random.default_rng([27, seed])
@@ -240,7 +240,7 @@ def test_rows_are_those_of_the_whole_call(bench: Bench, name: str) -> None:
         rows = CPU.rowwise(params, case.nbytes)
         if rows is None:  # windows beside the map
             continue
-        whole = case.run(bench, params, [x.tobytes() for x in case.inputs])
+        whole = case.run(c_operators, params, [x.tobytes() for x in case.inputs])
         for first in range(rows.count):
             last = int(rng.integers(first + 1, rows.count + 1))
             part = rows.narrowed(first, last)
@@ -249,7 +249,11 @@ def test_rows_are_those_of_the_whole_call(bench: Bench, name: str) -> None:
             for size, x, window in zip(part.sizes, case.inputs, rows.reads, strict=False):
                 low = 0 if window is None else window.rows(first, last)[0] * window.nbytes
                 inputs.append(x.tobytes()[low:][:size])
-            assert case.run(bench, part, inputs) == whole[first * case.nbytes : last * case.nbytes], (seed, first, last)
+            assert case.run(c_operators, part, inputs) == whole[first * case.nbytes : last * case.nbytes], (
+                seed,
+                first,
+                last,
+            )
             cut += (first, last) != (0, rows.count)
     assert cut > len(SEEDS)
 
@@ -267,5 +271,5 @@ def test_what_mixes_rows_has_none() -> None:
 
 
 def test_a_region_is_a_copy_behind_an_offset() -> None:
-    """What lets a record of the one be read as that of the other."""
+    """Return the changes that make a record of one operator readable as that of the other."""
     assert RegionCopyParams.field_words()[1:] == CopyParams.field_words()

@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Bench
 from tests.cortex_m.convolutions import call_of
+from tests.cortex_m.operator_library import OperatorLibrary
 
 from deuteron.frontend.cortex_m import upstream
 from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
@@ -45,9 +45,9 @@ def test_planned_memory_is_enough(backend: str) -> None:
         assert gather_bytes(p) <= planned(p, backend), p
 
 
-def test_rows_of_one_line_have_less_on_vectors(bench: Bench) -> None:
+def test_rows_of_one_line_have_less_on_vectors(c_operators: OperatorLibrary) -> None:
     """CMSIS-NN's vectors need one window for these: the convolution then reads its windows where they lie."""
     call = call_of(np.random.default_rng(32), "quantized_conv2d", 1, (1, 40), (8, 8), (1, 9), pad=(0, 4))
     p = call.params
     assert planned(p, "MVE") < gather_bytes(p) <= planned(p, "DSP")
-    np.testing.assert_array_equal(call.run(bench, [planned(p, "MVE")]), call.run(bench, [gather_bytes(p)]))
+    np.testing.assert_array_equal(call.run(c_operators, [planned(p, "MVE")]), call.run(c_operators, [gather_bytes(p)]))

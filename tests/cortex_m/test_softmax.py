@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Array, Bench, RefusedError
-from tests.cortex_m.wheel import wheel
+from tests.cortex_m.executorch_definitions import wheel
+from tests.cortex_m.operator_library import Array, OperatorLibrary, RefusedError
 
 from deuteron.operators.cortex_m import QuantizedSoftmaxParams
 
@@ -29,12 +29,12 @@ def exact(x: Array, multiplier: int, shift: int) -> np.ndarray:
     return 256 * powers / powers.sum(axis=1, keepdims=True)
 
 
-def check(bench: Bench, x: Array, scale: float) -> None:
+def check(c_operators: OperatorLibrary, x: Array, scale: float) -> None:
     """Compares one call with both."""
     multiplier, shift = factor(scale)
     outer, depth, inner = x.shape
     p = QuantizedSoftmaxParams(outer, depth, inner, multiplier, shift)
-    found = bench.run("softmax", (x,), p, np.empty(x.shape, np.int8)).astype(np.int32)
+    found = c_operators.run("softmax", (x,), p, np.empty(x.shape, np.int8)).astype(np.int32)
     value = exact(x, multiplier, shift)
     nearest = np.clip(np.rint(value) - 128, -128, 127)
     from_tie = np.abs(value - np.floor(value) - 0.5)
@@ -47,24 +47,24 @@ def check(bench: Bench, x: Array, scale: float) -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 10, 1), (2, 7, 5), (1, 1000, 1), (4, 2, 3)], ids=str)
-def test_softmax(bench: Bench, shape: tuple[int, int, int], scale: float) -> None:
+def test_softmax(c_operators: OperatorLibrary, shape: tuple[int, int, int], scale: float) -> None:
     generator = np.random.default_rng([7, *shape])
     x = generator.integers(-128, 128, shape).astype(np.int8)
     x.flat[0] = -128
     x.flat[-1] = 127
-    check(bench, x, scale)
+    check(c_operators, x, scale)
 
 
 @pytest.mark.parametrize("value", [-128, 0, 127])
 @pytest.mark.parametrize("depth", [1, 2, 3, 256, 512, 513, 5000])
-def test_equal_elements(bench: Bench, value: int, depth: int) -> None:
-    check(bench, np.full((1, depth, 1), value, np.int8), 0.1)
+def test_equal_elements(c_operators: OperatorLibrary, value: int, depth: int) -> None:
+    check(c_operators, np.full((1, depth, 1), value, np.int8), 0.1)
 
 
-def test_every_difference(bench: Bench) -> None:
+def test_every_difference(c_operators: OperatorLibrary) -> None:
     for scale in SCALES:
         pairs = np.stack([np.full(256, 127, np.int8), np.arange(-128, 128).astype(np.int8)], axis=1)
-        check(bench, pairs[:, :, None], scale)
+        check(c_operators, pairs[:, :, None], scale)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_every_difference(bench: Bench) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_softmax_refuses(bench: Bench, change: dict[str, int]) -> None:
+def test_softmax_refuses(c_operators: OperatorLibrary, change: dict[str, int]) -> None:
     p = QuantizedSoftmaxParams(2, 4, 1, 1 << 30, 20)
     x = np.zeros(8, np.int8)
-    bench.run("softmax", (x,), p, x)
+    c_operators.run("softmax", (x,), p, x)
     with pytest.raises(RefusedError, match="72"):
-        bench.run("softmax", (x,), replace(p, **change), x)
+        c_operators.run("softmax", (x,), replace(p, **change), x)

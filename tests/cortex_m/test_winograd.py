@@ -4,8 +4,8 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.convolutions import clamp, extremes, factors, zero_point
+from tests.cortex_m.operator_library import Array, OperatorLibrary, RefusedError
 
 from deuteron.operators import winograd
 from deuteron.operators.cortex_m import QuantizedConvolutionParams, WinogradConvolutionParams, winograd_bytes
@@ -26,18 +26,18 @@ def params(
     )
 
 
-def both(bench: Bench, p: QuantizedConvolutionParams, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+def both(c_operators: OperatorLibrary, p: QuantizedConvolutionParams, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
     """The outputs of both operators; inputs are those of quantized_conv2d."""
     output = np.full((p.batches, p.out_h, p.out_w, p.out_c), 85, np.int8)
     x, weights, *others = inputs
     own = WinogradConvolutionParams(*astuple(p))
     transformed = winograd.transformed(weights.astype(np.int8))
     assert transformed.nbytes == winograd.nbytes(p)
-    found = bench.run("winograd_conv2d", (x, transformed, *others), own, output, [winograd_bytes(p)])
-    return found, bench.run("quantized_conv2d", inputs, p, output, [0])
+    found = c_operators.run("winograd_conv2d", (x, transformed, *others), own, output, [winograd_bytes(p)])
+    return found, c_operators.run("quantized_conv2d", inputs, p, output, [0])
 
 
-def test_random_layers(bench: Bench, seed: int) -> None:
+def test_random_layers(c_operators: OperatorLibrary, seed: int) -> None:
     generator = np.random.default_rng([31, seed])
     for _ in range(CALLS):
         shape = tuple(int(generator.integers(1, high)) for high in (12, 12, 40))
@@ -51,13 +51,13 @@ def test_random_layers(bench: Bench, seed: int) -> None:
         weights = extremes(generator, (out_c, 3, 3, p.in_c))
         sums = generator.integers(-9000, 9000, out_c).astype(np.int32)
         x = extremes(generator, (batches, p.in_h, p.in_w, p.in_c))
-        found, expected = both(bench, p, (x, weights, *factors(generator, out_c, 9 * p.in_c), sums))
+        found, expected = both(c_operators, p, (x, weights, *factors(generator, out_c, 9 * p.in_c), sums))
         np.testing.assert_array_equal(found, expected, str(p))
 
 
 @pytest.mark.parametrize("in_c", [1, 4, 17, 227])
 @pytest.mark.parametrize(("weight", "x"), [(-128, -128), (-128, 127), (127, -128), (127, 127)])
-def test_sums_up_to_the_bound(bench: Bench, in_c: int, weight: int, x: int) -> None:
+def test_sums_up_to_the_bound(c_operators: OperatorLibrary, in_c: int, weight: int, x: int) -> None:
     """The largest products, and the kernel sums with which they reach 2^25 - 1, or just do not pass it below."""
     p = replace(params((5, 6, in_c), 2, (1, 1)), in_offset=-x)  # padding has the largest value too
     weights = np.full((2, 3, 3, in_c), weight, np.int8)
@@ -68,30 +68,30 @@ def test_sums_up_to_the_bound(bench: Bench, in_c: int, weight: int, x: int) -> N
         assert not winograd.is_exact(weights, beyond.astype(np.int32))
     multipliers, shifts = np.array([1 << 30, (1 << 31) - 1], np.int32), np.array([-17, -18], np.int32)
     inputs = np.full((1, 5, 6, in_c), x, np.int8), weights, multipliers, shifts, sums
-    found, expected = both(bench, p, inputs)
+    found, expected = both(c_operators, p, inputs)
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("shift", [-62, -31, -23, -22, -1, 0, 5, 30])
-def test_all_shifts(bench: Bench, shift: int) -> None:
+def test_all_shifts(c_operators: OperatorLibrary, shift: int) -> None:
     generator = np.random.default_rng(33)
     p = params((6, 7, 5), 3, (1, 1))
     x, weights = extremes(generator, (1, 6, 7, 5)), extremes(generator, (3, 3, 3, 5))
     sums = np.array([0, LIMIT // 2, -LIMIT // 2], np.int32)
     factor = np.array([1 << 30, (1 << 31) - 1, 3], np.int32), np.full(3, shift, np.int32)
-    found, expected = both(bench, p, (x, weights, *factor, sums))
+    found, expected = both(c_operators, p, (x, weights, *factor, sums))
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("one_less", [{"kernel_h": 2}, {"stride_w": 2}, {"has_kernel_sum": 0}, {"groups": 2}], ids=str)
-def test_other_layers_are_refused(bench: Bench, one_less: dict[str, int]) -> None:
+def test_other_layers_are_refused(c_operators: OperatorLibrary, one_less: dict[str, int]) -> None:
     p = params((6, 6, 4), 4, (1, 1))
     x, weights = np.zeros((1, 6, 6, 4), np.int8), np.zeros((4, 3, 3, 4), np.int8)
     numbers = np.zeros(4, np.int32)
     inputs = x, winograd.transformed(weights), numbers, numbers, numbers
     output, own = np.zeros((1, 6, 6, 4), np.int8), WinogradConvolutionParams(*astuple(p))
-    bench.run("winograd_conv2d", inputs, own, output, [winograd_bytes(p)])
+    c_operators.run("winograd_conv2d", inputs, own, output, [winograd_bytes(p)])
     for changed, scratch in ((replace(own, **one_less), 0), (own, -1)):
         with pytest.raises(RefusedError):
-            bench.run("winograd_conv2d", inputs, changed, output, [winograd_bytes(p) + scratch])
+            c_operators.run("winograd_conv2d", inputs, changed, output, [winograd_bytes(p) + scratch])
     assert not winograd.fits(replace(p, **one_less))

@@ -1,4 +1,4 @@
-"""A graph in less memory than it would like: the same bytes, no hazard, and nothing beside what the plan says."""
+"""A graph in less memory than it takes layer by layer: the same bytes, no hazard, and no access outside of the plan."""
 
 import ctypes
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from deuteron.tflite.decode import decode as decode_tflite
 planner.STRICT = True
 
 GUARD = 256
-"""Bytes on each side of a memory that nobody may touch."""
+"""Bytes on each side of a memory that must not change."""
 PAINT = b"\xa5"
 
 
@@ -34,9 +34,9 @@ class Found:
 
 
 def check(tflite: bytes, target: str, inputs: Sequence[bytes], shares: Sequence[float]) -> Found:
-    """What comes of the programs of a file in these shares of the memory that it takes layer by layer.
+    """Check the programs of a file in these shares of the memory that it takes layer by layer.
 
-    A share that is too small is planned in what the error says would do, and in one byte less, which must not fit.
+    If a share is too small, the size in the error must be enough, and one byte less must not.
     """
     options, arch = ConvertOptions(), targets.load(target)
     lowered = lower_model(decode_tflite(tflite), arch, options)
@@ -64,7 +64,7 @@ def check(tflite: bytes, target: str, inputs: Sequence[bytes], shares: Sequence[
 
 
 def _fits(lowered: Lowered, within: Budget) -> bool:
-    """Whether a plan is found."""
+    """Return whether a plan is found."""
     try:
         planned(lowered, ConvertOptions(), within)
     except CapacityError:
@@ -73,7 +73,7 @@ def _fits(lowered: Lowered, within: Budget) -> bool:
 
 
 def _wrong(conversion: Conversion, within: Budget, expected: list[bytes], inputs: Sequence[bytes]) -> Iterator[str]:
-    """What is wrong with a program in its budget."""
+    """Yield the faults of a program in its budget."""
     where = f"in {within.sram} bytes, depth first {within.depth_first.value}"
     container, plan = conversion.container, conversion.plan
     assert container is not None

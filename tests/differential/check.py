@@ -26,7 +26,7 @@ Array = npt.NDArray[np.generic]
 
 
 class Driver(Protocol):
-    """What runs a container: `deuteron.runtime.driver.Driver`, or a stand-in."""
+    """Runs a container: `deuteron.runtime.driver.Driver`, or a stand-in."""
 
     name: str
 
@@ -36,7 +36,7 @@ class Driver(Protocol):
 
 
 class Kind(Enum):
-    """What a graph can fail in; the value is its spelling in reports."""
+    """Kinds of failures of a graph; the value is the spelling in reports."""
 
     ERROR = "error"
     FILE = "file"
@@ -49,7 +49,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong with a graph."""
+    """A failure of a graph."""
 
     kind: Kind
     text: str
@@ -57,7 +57,7 @@ class Failure:
 
 @dataclass(slots=True)
 class OpTally:
-    """An operator over many graphs: how often it occurred, and its elements beside LiteRT's."""
+    """An operator over many graphs: its number of occurrences, and its elements compared with LiteRT's."""
 
     count: int = 0
     elements: int = 0
@@ -76,7 +76,7 @@ class OpTally:
 
 @dataclass(slots=True)
 class Checked:
-    """What came of a graph.
+    """The result of a graph's checks.
 
     Attributes:
         failures: one of each kind at most.
@@ -96,12 +96,12 @@ class Checked:
 
 
 def check(graph: Graph, inputs: Sequence[Array], drivers: Sequence[Driver], shares: Sequence[float] = ()) -> Checked:
-    """What comes of the graph on these inputs; exceptions are failures, too.
+    """Check the graph on these inputs; exceptions are failures, too.
 
     Args:
         graph: the graph.
         inputs: its inputs.
-        drivers: what runs the program.
+        drivers: they run the program.
         shares: of the memory that it takes layer by layer, in which it must compute the same.
     """
     checked = Checked()

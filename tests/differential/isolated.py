@@ -1,4 +1,4 @@
-"""Work in processes of its own, so that a crash or a hang is one more result."""
+"""Work in separate processes: a crash or a hang is one more result."""
 
 import multiprocessing
 import signal
@@ -79,7 +79,7 @@ class Worker(Generic[T]):
 
     @property
     def waits_for(self) -> tuple[Connection, int]:
-        """What becomes ready when `poll` has a result or the process is gone."""
+        """Return the handle that becomes ready when `poll` has a result or the process has ended."""
         return self._connection, self._process.sentinel
 
     def _start(self) -> None:

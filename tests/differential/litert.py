@@ -50,7 +50,7 @@ def results(graph: Graph, chosen: tuple[ops.Op, ...], values: Mapping[str, Array
 
 
 def _special(op: ops.Op) -> object:
-    """What makes an operator one that is run apart from others."""
+    """Properties for which an operator runs apart from others."""
     match op:
         case ops.Sum():
             return ops.Sum

@@ -1,4 +1,4 @@
-"""What must hold of the provenance of a conversion, checked without the code that made it."""
+"""Invariants of the provenance of a conversion, checked without the code that made it."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,7 +13,7 @@ Values = Mapping[str, npt.NDArray[np.generic]]
 
 
 def problems(source: Graph, conversion: Conversion, values: Values) -> Iterator[str]:
-    """What is wrong, one sentence each; `values` are all tensors of one run of the source graph."""
+    """Yield one sentence per fault; `values` are all tensors of one run of the source graph."""
     if conversion.container is None:
         return  # computes nothing: no kernel, and nothing that one could stand for
     kernels, fates = conversion.provenance.kernels, conversion.provenance.ops
@@ -62,13 +62,13 @@ class _Walk:
         self._graph = graph
 
     def reads_an_input(self, op: Op) -> bool:
-        """Whether some way back from an operator ends at an input of the graph."""
+        """Return whether a path back from an operator ends at an input of the graph."""
         return any(
             name in self._graph.inputs or any(map(self.reads_an_input, self._writers(name))) for name in op.inputs
         )
 
     def is_read(self, op: Op) -> bool:
-        """Whether some way on from an operator ends at an output of the graph."""
+        """Return whether a path forward from an operator ends at an output of the graph."""
         return any(name in self._graph.outputs or any(map(self.is_read, self._readers(name))) for name in op.outputs)
 
     def beside(self, index: int) -> set[int]:

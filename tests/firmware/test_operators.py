@@ -92,7 +92,7 @@ def executed(module: torch.nn.Module, *inputs: torch.Tensor) -> list[Array]:
 
 
 def bits(number: float) -> int:
-    """What parameters hold for a scale."""
+    """Return the parameters of a scale."""
     with np.errstate(over="ignore"):
         return int(np.float32(number).view(np.uint32))
 

@@ -1,4 +1,4 @@
-"""What makes int8 lose less: channels of like ranges, biases that take back means, 16 bits where 8 lose most."""
+"""Options that reduce the loss of int8: channels of like ranges, corrected biases, and 16 bits where 8 lose most."""
 
 import copy
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import failure
-from tests.frontend.sessions import edge_of
+from tests.frontend.build_helpers import failure
+from tests.frontend.export_sessions import edge_of
 from torch import Tensor, fx, nn
 from torch.nn import functional
 

@@ -1,4 +1,4 @@
-"""What is put right of the annotations of ExecuTorch's NXP quantiser, by itself."""
+"""Corrections of the annotations of ExecuTorch's NXP quantiser."""
 
 import torch
 from torch import fx

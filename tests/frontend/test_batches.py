@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from tests import full
-from tests.frontend.rewriting import left
+from tests.frontend.float_rewrites import left
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -99,7 +99,7 @@ FLOATS = {"quantized_decomposed::quantize_per_tensor", "quantized_decomposed::de
 
 
 def on_cpu(target: str) -> set[str]:
-    """What the CPU has of the network built for a target."""
+    """Return the CPU's operators of the network built for a target."""
     torch.manual_seed(1)
     inputs = torch.linspace(-1, 1, 4)[None], torch.linspace(-1, 1, 6)[None], torch.linspace(-1, 1, 32).view(2, 4, 4)
     manifest = api.build(CellAndImage(), inputs, target=target, calibration=[inputs]).manifest

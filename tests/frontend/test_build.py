@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import FC, Applies, X, failure
+from tests.frontend.build_helpers import FC, Applies, X, failure
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 class Net(nn.Module):
-    """Two inputs, two outputs, a convolution on the way of both."""
+    """Two inputs, two outputs, and a convolution between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -341,7 +341,7 @@ CUT_OFF: Mapping[str, tuple[Callable[[Tensor], Tensor], float]] = {
 
 
 class Branches(nn.Module):
-    """All of them, each of a convolution of its own."""
+    """All kinds of outputs, each from a separate convolution."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What users are told of builds that are refused, each with its exact text."""
+"""Errors of builds that are refused, each with its exact text."""
 
 import importlib.metadata
 import inspect
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.frontend.building import APPLIES, FC, Applies, X, failure
+from tests.frontend.build_helpers import APPLIES, FC, Applies, X, failure
 from torch import Tensor, nn
 
 from deuteron import api

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.frontend.building import FC, Applies, X, failure
+from tests.frontend.build_helpers import FC, Applies, X, failure
 from torch import nn
 
 from deuteron import api

@@ -89,7 +89,7 @@ def test_another_order_of_memory_is_a_copy(cast) -> None:
 
 
 def test_a_copy_that_is_asked_for_stays_one() -> None:
-    """What writes in place writes into the copy."""
+    """A change in place changes the copy."""
     model = settled(lambda x: torch.relu_(x.abs().neg().to(torch.float32, copy=True)) + x.abs().neg())
     assert aten.clone.default in operators(model)
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from tests.frontend.building import Applies, X, failure
+from tests.frontend.build_helpers import Applies, X, failure
 from torch import Tensor, nn
 
 from deuteron import api

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, fx
 
 from deuteron.frontend.quantize import complex_numbers, doubles, inplace

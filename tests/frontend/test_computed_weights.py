@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from tests.frontend.rewriting import left, rewritten
+from tests.frontend.float_rewrites import left, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 

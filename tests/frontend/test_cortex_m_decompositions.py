@@ -1,4 +1,4 @@
-"""What the Cortex-M's quantiser and kernels lack, in other words: they have these, and they give the same."""
+"""Operators that the Cortex-M's quantiser or kernels lack become others, which give the same results."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.frontend.combining import combine
-from tests.frontend.rewriting import Call, left, rewritten
+from tests.frontend.float_rewrites import Call, left, rewritten
+from tests.frontend.heterogeneous_models import combine
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
@@ -417,7 +417,7 @@ def test_arithmetic_has_operands_of_one_size(function: Callable[[Tensor], Tensor
 
 
 def _pooled(x: Tensor) -> Tensor:
-    """What `functional.max_pool2d(x, 2, 1, dilation=2)` is, as the error's hint has it."""
+    """Compute `functional.max_pool2d(x, 2, 1, dilation=2)` as the error's hint does."""
     rows = torch.maximum(x[:, :, :-2], x[:, :, 2:])
     return torch.maximum(rows[..., :-2], rows[..., 2:])
 

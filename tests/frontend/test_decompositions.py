@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from tests import full
-from tests.frontend.combining import combine
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
+from tests.frontend.heterogeneous_models import combine
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -104,7 +104,7 @@ def test_other_divisions_stay(function: Callable[[Tensor], Tensor]) -> None:
 
 
 class Ordinary(nn.Module):
-    """What models have and quantisers or int8 kernels lack."""
+    """Operators that models have and that quantisers or int8 kernels lack."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, fx, nn
 
 from deuteron.errors import UnsupportedError

@@ -1,4 +1,4 @@
-"""What users are told of models that do not run, cannot be exported, or have shapes or dtypes that we do not take."""
+"""Errors for models that do not run, cannot be exported, or have unsupported shapes or dtypes."""
 
 import inspect
 
@@ -276,7 +276,7 @@ def test_buffers_that_change(module: nn.Module, operator: str, code: str):
 
 
 class ChangesNoBuffer(Keeps):
-    """Changes what it has made of a buffer, and counts what nobody reads."""
+    """Changes a result that it computed from a buffer, and counts in an attribute that is never read."""
 
     def __init__(self) -> None:
         super().__init__()

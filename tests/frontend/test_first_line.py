@@ -1,4 +1,4 @@
-"""What is told of an exception whose text has several lines."""
+"""The first line of an exception whose text has several lines."""
 
 import pytest
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
-from tests.frontend.combining import CHANNELS_LAST, combine
+from tests.frontend.heterogeneous_models import CHANNELS_LAST, combine
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 NPU, CPU = "imxrt700cm", "cortex-m33"
 IMAGE = (1, 3, 8, 8)
 EDGES = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor": 1}
-"""What quantises the input and dequantises the output, the one float operator each."""
+"""The quantize of the input and the dequantize of the output, the only float operators."""
 
 
 class Middle(nn.Module):
@@ -191,7 +191,7 @@ def test_images_in_either_order_go_through_pads_pools_and_copies(target: str, la
 
 
 class Orders(nn.Module):
-    """What takes the memory of an image for that of another shape, joins images, or has one channel."""
+    """Operators that reshape an image's memory, join images, or have one channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ def test_programs_see_images_as_they_lie_in_memory(target: str, last: bool, tmp_
 
 
 class Positions(nn.Module):
-    """Constants of an image's height and width, and of its whole size, beside an image; extrema on the way."""
+    """Constants of an image's height and width, and of its whole size, with an image; extrema between them."""
 
     def __init__(self) -> None:
         super().__init__()

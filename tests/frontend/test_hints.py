@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
-from tests.frontend.combining import combine
+from tests.frontend.heterogeneous_models import combine
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import Applies, failure
+from tests.frontend.build_helpers import Applies, failure
 from torch import Tensor, fx, nn
 from torch.nn import functional
 

@@ -5,12 +5,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
 import torch
 from tests import full
-from tests.frontend.sessions import edge_of
-from tests.frontend.wide import NETWORKS, OPTIONS
+from tests.frontend.export_sessions import check_runtime, edge_of
+from tests.frontend.int16_networks import NETWORKS, OPTIONS
 from torch import Tensor, nn
 
 from deuteron import api
@@ -21,12 +20,10 @@ from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import lowering_check
 from deuteron.frontend.cortex_m.custom_ops.catalogue import PATTERNS
 from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine, Site
-from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.pipeline import Flow
 from deuteron.operators.int16 import ReduceSumS16Params
-from deuteron.runtime.host import HostRunner
 
 
 @pytest.mark.parametrize("operator", [torch.ops.aten.mean.dim, torch.ops.aten.sum.dim_IntList])
@@ -60,13 +57,7 @@ def test_a_network_computes_what_its_definitions_say(name: str, tmp_path: Path) 
     edges = ("quantize_per_tensor", "transpose", "_s16")
     narrow = sum(count for name, count in operators.items() if name.startswith(ours) and not name.endswith(edges))
     assert (wide > 20, narrow == 0) == ((True, True) if name != "mixed" else (False, False)), operators
-    with torch.no_grad():
-        wanted = flat(program.module(check_guards=False)(*inputs))
-    path = tmp_path / "model.pte"
-    path.write_bytes(edge.to_executorch().buffer)
-    for ours, theirs in zip(HostRunner(path).run([x.numpy() for x in inputs]), wanted, strict=True):
-        assert isinstance(theirs, torch.Tensor)
-        np.testing.assert_array_equal(ours, theirs.numpy())
+    check_runtime(edge, inputs, tmp_path / "model.pte")
 
 
 @pytest.mark.parametrize("activations", [api.Activations.INT8, api.Activations.INT16])
@@ -78,7 +69,7 @@ def test_a_program_without_float_edges_gives_what_a_table_does(activations: api.
         options, path = api.BuildOptions(activations=activations, remove_quant_io_ops=stored), tmp_path / str(stored)
         built = api.build(model, inputs, target="cortex-m33", options=options, calibration=[inputs], output=path)
         wide = activations is api.Activations.INT16
-        layer, table = (Work.WIDE_LAYER, Work.WIDE_TABLE) if wide else (Work.LINEAR, Work.TABLE)
+        layer, table = (Work.INT16_LAYER, Work.INT16_TABLE) if wide else (Work.LINEAR, Work.TABLE)
         assert [node.work for node in built.manifest.nodes] == [layer, table]
         reference = saved.load(path / "reference.pt2")
         x = inputs[0]

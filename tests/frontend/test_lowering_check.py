@@ -1,4 +1,4 @@
-"""Programs beside the quantised models that they were lowered from: each operator by itself, then the outputs."""
+"""Programs compared with the quantised models that they were lowered from: each operator, then the outputs."""
 
 import pytest
 import torch

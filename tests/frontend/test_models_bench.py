@@ -1,4 +1,4 @@
-"""What the bench of models calls a problem, and that it goes on where it was stopped; a row of it is a slow test."""
+"""Problems that the bench of models reports, and its resumption after a stop; a row of it is a slow test."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""What is written otherwise for a Neutron computes the same."""
+"""Rewrites for a Neutron compute the same."""
 
 from pathlib import Path
 
 import pytest
 import torch
 from tests import full
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -80,7 +80,7 @@ def test_layers_over_rows_and_columns_are_one_partition(tmp_path: Path) -> None:
 
 
 class Signals(nn.Module):
-    """What 1-D networks have: batch norm, pools, a causal pad, a transposed convolution, a mean to one."""
+    """Operators of 1-D networks: batch norm, pools, a causal pad, a transposed convolution, a mean to one."""
 
     def __init__(self) -> None:
         super().__init__()

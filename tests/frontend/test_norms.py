@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, nn
 
 from deuteron import api
@@ -163,7 +163,7 @@ OTHERS = {
     "quantized_decomposed::quantize_per_tensor",
     "quantized_decomposed::dequantize_per_tensor",
 }
-"""What is in a program beside the Cortex-M's operators: it moves values, or stands at the edges."""
+"""Operators of a program other than the Cortex-M's: they move values, or convert at the inputs and outputs."""
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor
 
 from deuteron.frontend.quantize import operator_aliases

@@ -1,4 +1,4 @@
-"""Max-pools that give indices beside their values."""
+"""Max-pools that give indices and values."""
 
 import inspect
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import failure
-from tests.frontend.combining import combine
-from tests.frontend.rewriting import Call, rewritten
+from tests.frontend.build_helpers import failure
+from tests.frontend.float_rewrites import Call, rewritten
+from tests.frontend.heterogeneous_models import combine
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -1,4 +1,4 @@
-"""Numbers, bools and integers beside each other: programs compute in the dtype in which PyTorch does."""
+"""Numbers, bools and integers in one operator: programs compute in the dtype in which PyTorch does."""
 
 from collections.abc import Callable
 from typing import Any

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from benches.zoo import planted
+from benches.zoo import quality_defects
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
@@ -57,25 +57,25 @@ def told(text: str) -> str:
 @cache
 def found(name: str) -> tuple[str, ...]:
     """The findings of a planted defect, in its model and in its calibration."""
-    defect = next(one for one in planted.DEFECTS if one.name == name)
+    defect = next(one for one in quality_defects.DEFECTS if one.name == name)
     module, example, batches = defect.make()
     kept = CalibrationSubset()
     seen = list(kept.observe(iter(batches)))
     return kept.findings(example) or tuple(map(told, measured(module, seen)[1]))
 
 
-@pytest.mark.parametrize("defect", planted.DEFECTS, ids=lambda defect: defect.name)
-def test_a_planted_defect_is_found(defect: planted.Defect):
+@pytest.mark.parametrize("defect", quality_defects.DEFECTS, ids=lambda defect: defect.name)
+def test_a_planted_defect_is_found(defect: quality_defects.Defect):
     assert any(defect.warning in text for text in found(defect.name))
 
 
 def test_a_column_that_dies_is_told_with_its_line_and_what_to_do():
     assert found("dead_column") == (
-        "planted.py:33: output 0: channel 1 is always 0, where the float model gives -0.08228 to 0.6637: one step of "
-        "the whole output is 2.12; return channels of unlike ranges as separate outputs, or scale them alike and "
-        "let the application undo that",
-        "planted.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantised, with one step "
-        "for all its values; write it with values of like size, or split it",
+        "quality_defects.py:33: output 0: channel 1 is always 0, where the float model gives -0.08228 to 0.6637: one "
+        "step of the whole output is 2.12; return channels of unlike ranges as separate outputs, or scale them alike "
+        "and let the application undo that",
+        "quality_defects.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantised, with one "
+        "step for all its values; write it with values of like size, or split it",
     )
 
 
@@ -149,9 +149,9 @@ def test_sound_networks_have_no_findings(name: str):
     assert all(layer.own > 25 for layer in result.layer_qualities())
 
 
-@pytest.mark.parametrize("name", planted.SOUND)
+@pytest.mark.parametrize("name", quality_defects.SOUND)
 def test_sound_networks_that_look_as_if_they_were_not(name: str):
-    module, _, batches = planted.SOUND[name]()
+    module, _, batches = quality_defects.SOUND[name]()
     before = [x.clone() for (x,) in batches]
     result, text = measured(module, batches)
     assert all(torch.equal(x, old) for (x,), old in zip(batches, before, strict=True))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
-from tests.frontend.building import Applies
+from tests.frontend.build_helpers import Applies
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -44,7 +44,7 @@ class Pools(Layers):
 
 
 class Others(Layers):
-    """What else the backend converts to nothing, or to a name: copies, views, permutations, pools of rank 3, inputs."""
+    """Further operators that the backend removes or renames: copies, views, permutations, pools of rank 3, inputs."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         y = self.stem(x)

@@ -20,7 +20,7 @@ from deuteron.errors import OptionError
 from deuteron.frontend.recipes import Recipe
 from deuteron.runtime.host import HostRunner
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recipes.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "export-recipes.md"
 
 
 def recipe(kind: Recipe, **arguments: object) -> Any:

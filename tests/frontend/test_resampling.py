@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.frontend.rewriting import left
+from tests.frontend.float_rewrites import left
 from torch import Tensor
 from torch.nn import functional
 

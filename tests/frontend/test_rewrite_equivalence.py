@@ -1,4 +1,4 @@
-"""Float models beside what quantisers rewrite them to: a wrong rewrite is an error, whatever it does."""
+"""Float models compared with their rewrites for quantisers: a wrong rewrite is an error."""
 
 from collections.abc import Callable
 

@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 
 class Signals(nn.Module):
-    """What passes write otherwise: layers in 1-D, groups, splits, divisions, norms, pads."""
+    """Operators that passes rewrite: layers in 1-D, groups, splits, divisions, norms, pads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def test_all_operators_of_a_build_have_a_line_of_the_model(target: str) -> None:
 
 
 def layers() -> tuple[nn.Module, tuple[Tensor, ...], api.BuildOptions]:
-    """A model without a line of its own."""
+    """A model without a source line."""
     torch.manual_seed(0)
     stem = nn.Sequential(nn.Conv1d(4, 8, 3, padding=1), nn.ReLU())
     return nn.Sequential(stem, nn.Flatten(), nn.Linear(128, 5)), (torch.randn(1, 4, 16),), api.BuildOptions()
@@ -96,7 +96,7 @@ def test_a_line_goes_before_a_layer_and_modules_of_others_are_none() -> None:
 
 
 def model(*targets: Any) -> fx.GraphModule:
-    """A chain of calls, each with a line of its own."""
+    """A chain of calls, each on a separate line."""
     graph = fx.Graph()
     node = graph.placeholder("x")
     for number, target in enumerate(targets):
@@ -107,7 +107,7 @@ def model(*targets: Any) -> fx.GraphModule:
 
 
 def trace(number: int) -> str:
-    """What PyTorch keeps of a line."""
+    """The fields of a line that PyTorch keeps."""
     return f'  File "net.py", line {number}, in forward\n    x = f{number}(x)\n'
 
 

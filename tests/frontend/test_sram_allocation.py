@@ -84,7 +84,7 @@ def test_partitions_that_share_sram_are_lowered_once() -> None:
 
 
 def _maps(record: bytes) -> dict[str, bytes]:
-    """What ExecuTorch's Inspector resolves events with."""
+    """Return the debug handles with which ExecuTorch's Inspector resolves events."""
     with zipfile.ZipFile(io.BytesIO(record)) as archive:
         maps = {name: archive.read(name) for name in archive.namelist() if name.endswith("_map")}
     assert json.loads(maps["delegate_map"])["forward"]

@@ -1,4 +1,4 @@
-"""Quantisation-aware training: what it does to a model, and what users are told of functions that do not train."""
+"""Quantisation-aware training: its effect on a model, and errors for functions that do not train."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,7 +20,7 @@ DIVERGES = "\n\nhint: train with a lower learning rate, or clip the gradients"
 
 
 class Net(nn.Module):
-    """What training and evaluation compute differently, and a reshape."""
+    """Operators that training and evaluation compute differently, and a reshape."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def test_a_model_for_training_takes_any_number_of_samples() -> None:
 
 
 class Repeated(nn.Module):
-    """What an expansion repeats along the first dimension, or along a new one: no samples."""
+    """Expansions along the first dimension, or along a new one, are no samples."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x[:1].expand(4, 3) + x, x.expand(2, 4, 3) * 1.0

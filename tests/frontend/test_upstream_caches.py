@@ -11,7 +11,7 @@ from importlib import resources
 import pytest
 import torch
 from ruamel.yaml import YAML
-from tests.frontend.building import Applies
+from tests.frontend.build_helpers import Applies
 from torch import Tensor, nn
 from torch._dynamo import functional_export
 from torch._export.utils import _collect_all_valid_cia_ops_for_namespace as composite
@@ -33,7 +33,7 @@ X = torch.linspace(-1, 1, 8).reshape(1, 8)
 
 
 class Mixed(nn.Module):
-    """What the passes of ExecuTorch's NXP backend work on: a residual, a pool, a change of shape, a linear layer."""
+    """Operators that the passes of ExecuTorch's NXP backend change: a residual, a pool, a reshape, a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()

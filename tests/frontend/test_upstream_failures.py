@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.frontend import naive
+from tests.frontend import unmodified_executorch as unmodified
 from tests.frontend.test_heterogeneous import Middle
 from torch import Tensor, nn
 from torch.nn import functional
@@ -39,13 +39,13 @@ def last(x: Tensor) -> Tensor:
 def test_two_quantisers_change_each_others_annotations(x: Tensor) -> None:
     """Break 1."""
     with pytest.raises(RuntimeError, match="changed annotations"):
-        naive.quantised(Middle(), x, naive.composed(naive.neutron(), naive.cortex_m_quantizer()))
+        unmodified.quantised(Middle(), x, unmodified.composed(unmodified.neutron(), unmodified.cortex_m_quantizer()))
 
 
 def test_what_another_quantiser_annotated_stays_in_float(x: Tensor) -> None:
     """Break 2."""
-    program, _ = naive.lowered(Images(), last(x), naive.neutron())
-    assert "aten::convolution" in naive.in_float(program)
+    program, _ = unmodified.lowered(Images(), last(x), unmodified.neutron())
+    assert "aten::convolution" in unmodified.in_float(program)
 
 
 class Absolute(nn.Module):
@@ -57,13 +57,13 @@ class Absolute(nn.Module):
 
 def test_marks_on_everything_give_wrong_values(x: Tensor) -> None:
     """Break 3."""
-    program, error = naive.lowered(Absolute(), x.abs() + 1, naive.marked(naive.neutron()))
-    assert "aten::abs" in naive.names(program)
+    program, error = unmodified.lowered(Absolute(), x.abs() + 1, unmodified.marked(unmodified.neutron()))
+    assert "aten::abs" in unmodified.names(program)
     assert error > 1
 
 
 class Joined(nn.Module):
-    """A small and a large tensor, each with a scale of its own."""
+    """A small and a large tensor, each with a separate scale."""
 
     def forward(self, x: Tensor) -> Tensor:
         quantize = torch.ops.quantized_decomposed.quantize_per_tensor.default
@@ -77,10 +77,10 @@ class Joined(nn.Module):
 
 def test_one_of_several_scales_is_taken_for_all(x: Tensor) -> None:
     """Break 4."""
-    program = naive.edge_program(torch.export.export(Joined(), (x,)).module(check_guards=False), x)
+    program = unmodified.edge_program(torch.export.export(Joined(), (x,)).module(check_guards=False), x)
     (cat,) = (node for node in program.graph.nodes if "cat" in str(node.target))
     cat.meta["custom"] = {"_arm_annotation_info": {"quantized": True}}
-    found = naive.with_operators(program).module(check_guards=False)(x)
+    found = unmodified.with_operators(program).module(check_guards=False)(x)
     assert (found - Joined()(x)).abs().max() > 1
 
 
@@ -97,18 +97,18 @@ class Linear(nn.Module):
 
 def test_a_partitioner_makes_executorch_decompose_linear_layers(x: Tensor) -> None:
     """Break 5."""
-    partitioner = naive.part("executorch.exir.backend.partitioner", "Partitioner")
-    result = naive.part("executorch.exir.backend.partitioner", "PartitionResult")
+    partitioner = unmodified.part("executorch.exir.backend.partitioner", "Partitioner")
+    result = unmodified.part("executorch.exir.backend.partitioner", "PartitionResult")
 
     class Nothing(partitioner):
         def partition(self, exported_program: torch.export.ExportedProgram) -> object:
             return result(tagged_exported_program=exported_program, partition_tags={})
 
-    found = torch.export.export(naive.quantised(Linear(), x, naive.cortex_m_quantizer()), (x,))
-    lower = naive.part("executorch.exir", "to_edge_transform_and_lower")
-    program = lower(found, partitioner=[Nothing()], compile_config=naive.config()).exported_program()
-    assert "aten::linear" not in naive.names(program)
-    assert "aten::linear" in naive.names(naive.edge_program(found.module(check_guards=False), x))
+    found = torch.export.export(unmodified.quantised(Linear(), x, unmodified.cortex_m_quantizer()), (x,))
+    lower = unmodified.part("executorch.exir", "to_edge_transform_and_lower")
+    program = lower(found, partitioner=[Nothing()], compile_config=unmodified.config()).exported_program()
+    assert "aten::linear" not in unmodified.names(program)
+    assert "aten::linear" in unmodified.names(unmodified.edge_program(found.module(check_guards=False), x))
 
 
 class Pool(nn.Module):
@@ -120,7 +120,7 @@ class Pool(nn.Module):
 
 def test_pools_do_not_look_at_the_order_of_memory(x: Tensor) -> None:
     """Break 6: PyTorch computes the same, the kernel would refuse it."""
-    program, error = naive.lowered(Pool(), x, naive.cortex_m_quantizer())
+    program, error = unmodified.lowered(Pool(), x, unmodified.cortex_m_quantizer())
     (node,) = (node for node in program.graph.nodes if "max_pool2d" in str(node.target))
     (image,) = node.all_input_nodes
     assert (error, image.meta["val"].dim_order()) == (0, (0, 1, 2, 3))
@@ -145,7 +145,7 @@ def test_the_explicit_layout_refuses_images_in_channels_last_memory(x: Tensor, c
     """Break 7, and clones with a dim order."""
     given = last(x) if case == "input" else x
     with pytest.raises(Exception, match="ValidateCortexMExplicitLayoutPass"):
-        naive.lowered(Images(clone=case == "clone"), given, naive.cortex_m_quantizer(), explicit=True)
+        unmodified.lowered(Images(clone=case == "clone"), given, unmodified.cortex_m_quantizer(), explicit=True)
 
 
 def test_exported_modules_call_their_guards(x: Tensor) -> None:
@@ -154,14 +154,16 @@ def test_exported_modules_call_their_guards(x: Tensor) -> None:
     assert isinstance(module, torch.fx.GraphModule)
     assert any(node.op == "call_module" for node in module.graph.nodes)
     with pytest.raises(Exception, match="call_module is not supported"):
-        naive.cortex_m_quantizer().transform_for_annotation(module)
+        unmodified.cortex_m_quantizer().transform_for_annotation(module)
 
 
 @pytest.mark.parametrize("case", ["pad", "clone"])
 def test_images_in_the_order_of_their_shape_leave_convolutions_in_float(x: Tensor, case: str) -> None:
-    """Break 9: beside pads and copies, too."""
-    program, _ = naive.lowered(Images(pad=case == "pad", clone=case == "clone"), x, naive.cortex_m_quantizer())
-    assert "aten::convolution" in naive.in_float(program)
+    """Break 9: with pads and copies, too."""
+    program, _ = unmodified.lowered(
+        Images(pad=case == "pad", clone=case == "clone"), x, unmodified.cortex_m_quantizer()
+    )
+    assert "aten::convolution" in unmodified.in_float(program)
 
 
 def test_outputs_are_quantised_twice(x: Tensor) -> None:
@@ -171,7 +173,7 @@ def test_outputs_are_quantised_twice(x: Tensor) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return torch.softmax(x, -1)
 
-    module = naive.quantised(Shares(), x, naive.cortex_m_quantizer())
+    module = unmodified.quantised(Shares(), x, unmodified.cortex_m_quantizer())
     quantises = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
     assert len(quantises) == 3  # the input, the result, and that again
 

@@ -35,7 +35,7 @@ class Negations(Layers):
 
 
 class Joints(Layers):
-    """What layers' results are added to, multiplied with, cut out of, and left out of."""
+    """Operators on layers' results: sums, products, slices and reductions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.frontend.building import failure
+from tests.frontend.build_helpers import failure
 from torch import Tensor, fx, nn
 
 from deuteron import api

@@ -1,7 +1,7 @@
 """Random valid graphs over every operator, for property and differential tests.
 
-A graph depends on its seed only. Shapes are small and awkward (1, primes, around multiples of 8 and 16), zero points
-sit at their limits as often as not, and output scales are chosen such that results neither vanish nor all saturate.
+A graph depends on its seed only. Shapes are small and awkward (1, primes, around multiples of 8 and 16). Zero points
+are often at their limits. Output scales are chosen such that results neither vanish nor all saturate.
 """
 
 import numpy as np

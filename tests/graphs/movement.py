@@ -63,7 +63,7 @@ def permute(build: Builder, x: Tensor, perm: tuple[int, ...]) -> Tensor:
 
 
 def concat(build: Builder, x: Tensor) -> None:
-    """The source beside itself, constants, or other values that fit."""
+    """Concatenate the source with itself, constants, or other values that fit."""
     axis = build.between(0, len(x.type.shape) - 1)
     rest = _beside(x.type.shape, axis)
     fitting = [

@@ -125,7 +125,7 @@ def _fill(rng: Rng) -> Case:
 
 
 def _strides(rng: Rng, dims: p.Dims5) -> p.Dims5:
-    """Those of an operand that repeats some dimensions, each of which may be one of its own otherwise."""
+    """The strides of an operand that repeats some dimensions, each of which may otherwise be separate."""
     strides, step = [0] * 5, 1
     for at in reversed(range(5)):
         if rng.random() < 0.7:

@@ -59,12 +59,12 @@ class Follow:
         return Schedule(tuple(self._steps), max(self._now, self._free))
 
     def _issue(self, call: int) -> None:
-        """Starts as many fetches as there is room for."""
+        """Starts as many fetches as fit."""
         while self._next < len(self._chunks) and self._issue_one(call, must=False):
             pass
 
     def _issue_one(self, call: int, *, must: bool) -> bool:
-        """Starts the next fetch; False when there is no room, or no channel that is free without waiting."""
+        """Starts the next fetch; False if it does not fit, or if no channel is free without a wait."""
         chunk = self._order[self._next]
         if chunk not in self._resident and self._spots is not None and self._spots[chunk].call > call and not must:
             return False
@@ -165,7 +165,7 @@ class Search:
     def begin(self, kept: frozenset[str]) -> None:
         """Tries what has worked before (`kept` names its constants), nothing, and several orders for several shares.
 
-        Where first fit leaves no room for some chunk in any of them, all are packed ahead, and fetched when needed.
+        If first fit places some chunk in none of them, all are packed ahead, and fetched when needed.
         """
         self._try(frozenset(i for i, chunk in enumerate(self._parts) if kept and kept.issuperset(chunk.buffers)))
         self._try(frozenset())
@@ -191,7 +191,7 @@ class Search:
                 )
 
     def improve(self) -> None:
-        """Changes the best at random: a chunk more or less, and others out where there is no room."""
+        """Changes the best at random: a chunk more or less, and others out until it fits."""
         for _ in range(min(MAX_TRIALS, WORK // len(self._costs.calls))):
             if self.best is None or self._done():
                 return

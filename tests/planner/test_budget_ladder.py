@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, attention
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, attention
 from tests.planner.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy

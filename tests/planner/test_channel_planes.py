@@ -6,10 +6,9 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR, plan_or_least
 
 from deuteron.arch.memory import DepthFirst, FetchPolicy
-from deuteron.errors import CapacityError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.catalogue import COPY
 from deuteron.npu.neutron.kernels.dataflow import dataflow
@@ -23,7 +22,7 @@ from deuteron.operators.access_footprint import reached_by
 from deuteron.operators.kernel_params import CopyParams
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.rules import operand_bytes
-from deuteron.planner import Budget, check, plan, plan_within
+from deuteron.planner import Budget, check, plan
 from deuteron.planner.channel_planes import by_planes
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.liveness import ChainLiveness
@@ -165,10 +164,7 @@ def compute_the_same(seed: int) -> tuple[bool, int]:
     between = [replace(always, sram=round(most * share), depth_first=DepthFirst.AUTO) for share in shares]
     cut = 0
     for budget in (always, *between):
-        try:
-            pieces, planned = plan_within(program, budget)
-        except CapacityError as error:
-            pieces, planned = plan_within(program, replace(budget, sram=error.needed))
+        pieces, planned = plan_or_least(program, budget)
         check(pieces, planned)
         container = encode(pieces, planned)
         assert hazards(decode(container), dataflow(pieces, planned.constants)) == ()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests import full
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR
 from tests.planner.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
@@ -46,7 +46,7 @@ SKIPPING = f"""graph network {{
   output %m
 }}
 """
-"""Of `a`, which takes less memory than `l`, two rows of twelve are read."""
+"""Two rows of twelve are read of `a`, which takes less memory than `l`."""
 
 LATE = f"""graph network {{
   input %x: i8[1,38,38,8] q(0.5:3)

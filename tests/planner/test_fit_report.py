@@ -232,7 +232,7 @@ def _chain(seed: int) -> Program:
 
 @pytest.mark.parametrize("seed", full.first(range(40), 16))
 def test_what_programs_with_weights_that_live_long_ask_for_is_enough(seed: int) -> None:
-    """Weights of two layers stay in place between them, and what comes and goes beside them leaves gaps."""
+    """Weights of two layers stay in place, and the other weights leave gaps between them."""
     program = _chain(seed)
     least = _asked(program, Budget(PROCESSOR, 16, policy=ALWAYS))
     for sram in (least, least + 16, least + 64, least + 256):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR
 
 from deuteron.arch.memory import DepthFirst
 from deuteron.errors import InternalError

@@ -1,8 +1,8 @@
-"""What is alive while a chain runs in stripes: what the blocks of the calls say that are written for it."""
+"""Live bytes while a chain runs in stripes: equal to those of the blocks of its calls."""
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR
 from tests.planner.test_depth_first import LATE, PROGRAM, SKIPS
 
 from deuteron.arch.memory import Effort, FetchPolicy
@@ -34,8 +34,8 @@ def _random(seed: int) -> Program:
 def test_it_is_what_the_calls_have_in_use(seed: int | str) -> None:
     """Joins whose parts come from different stripes, workspaces, rows that are kept, buffers that end in the chain.
 
-    Of the networks one leaves out rows, of the other the first stripe needs the most, and between its rows that die
-    are some that nothing reads: what is left behind does not fit there.
+    One network leaves out rows. In the other the first stripe needs the most memory, and its dead rows surround rows
+    that nothing reads: no later value fits there.
     """
     networks = {"network": PROGRAM, "skipping": SKIPS, "late": select(parse_graph(LATE))}
     program = _random(seed) if isinstance(seed, int) else networks[seed]

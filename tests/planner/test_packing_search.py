@@ -60,8 +60,11 @@ def side_by_side(blocks: list[Lifetime]) -> dict[Lifetime, int]:
 
 
 CYCLE = ((32, 0, 1), (32, 0, 0), (16, 1, 3), (16, 1, 2), (16, 2, 3), (16, 2, 2), (32, 3, 4), (32, 4, 4))
-"""64 bytes are in use in each call, which do not do: of the four small blocks, each would have to lie beside the next,
-round in a circle, as pairs of them take turns with large ones."""
+"""64 bytes are in use in each call, and are not enough.
+
+Each of the four small blocks would have to be adjacent to the next, in a circle, as pairs of them alternate with large
+ones.
+"""
 
 
 def size_of(offsets: dict[Lifetime, int]) -> int:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import InternalError

@@ -53,7 +53,7 @@ def _scratch(rng: random.Random, calls: int) -> Scratch:
 
 
 def _overlaps(parts: tuple[Chunk, ...], area: int, scratch: Scratch, planned: Schedule) -> bool:
-    """Whether some fetch to scratch overlaps a reserved interval, or exceeds scratch."""
+    """Return whether a fetch to scratch overlaps a reserved interval, or exceeds scratch."""
     for step in planned.steps:
         if isinstance(step, Issue) and step.offset + parts[step.chunk].nbytes > area:
             start, end = step.offset - area, step.offset - area + parts[step.chunk].nbytes

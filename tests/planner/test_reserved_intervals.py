@@ -1,4 +1,4 @@
-"""Weights that are fetched to scratch while nothing else lies there."""
+"""Weights that are fetched to free scratch."""
 
 import random
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.differential.budgets import painted
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, plan_or_least
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError
@@ -113,10 +113,7 @@ def test_what_is_fetched_to_scratch_computes_the_same(effort: Effort) -> None:
                 effort=effort,
                 keep_resident=keep_resident,
             )
-            try:
-                pieces, planned = plan_within(program, budget)
-            except CapacityError as error:
-                pieces, planned = plan_within(program, replace(budget, sram=error.needed))
+            pieces, planned = plan_or_least(program, budget)
             check(pieces, planned)
             container = encode(pieces, planned)
             decoded = decode(container)
@@ -169,7 +166,7 @@ def test_the_checker_finds_a_fetch_that_meets_a_buffer() -> None:
 
 
 def _refusal(program: Program, planned: Plan) -> str:
-    """What the checker says."""
+    """Return the checker's errors."""
     try:
         check(program, planned)
     except InternalError as error:

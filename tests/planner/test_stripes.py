@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR
 
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.catalogue import COPY, FILL
@@ -28,7 +28,7 @@ from deuteron.runtime.driver import Driver
 
 SEEDS = range(100)
 LEAST_CUT = 40
-"""Of the random programs so many have something to cut, at least."""
+"""Minimum number of random programs that have cuts."""
 
 NETWORK = f"""graph network {{
   input %x: i8[1,16,16,4] q(0.5:3)
@@ -98,7 +98,7 @@ SKIPPED = f"""graph skipped {{
   output %m
 }}
 """
-"""What is read at once and, much later, once more: its rows are kept through stripes that read none or few of them."""
+"""Rows that are read at once and again much later: they are kept through stripes that read none or few of them."""
 
 
 def _cascades(program: Program, rng: np.random.Generator) -> Iterator[Cascade]:
@@ -152,7 +152,7 @@ def test_random_programs_compute_the_same_in_stripes() -> None:
 
 @pytest.fixture(scope="module")
 def network() -> Program:
-    """Convolutions beside each other and a pool, whose rows are all multiples of the alignment."""
+    """Adjacent convolutions and a pool, whose rows are all multiples of the alignment."""
     return select(parse_graph(NETWORK))
 
 
@@ -236,7 +236,7 @@ def test_rows_that_start_where_kernels_cannot_read_them_are_not_cut() -> None:
 
 
 def _planted(program: Program, cascade: Cascade, move: str) -> str:
-    """What is found in a program cut into stripes after a defect was planted into it."""
+    """Return the errors of a program in stripes after one defect."""
     pieces = cut_into_stripes(program, (cascade,), CALLS)
     assert pieces is not None
     planned = plan(pieces)

@@ -7,7 +7,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, attention, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, attention, random_program
 
 from deuteron import extras
 from deuteron.arch.memory import Effort, FetchPolicy
@@ -48,7 +48,7 @@ def _instance(seed: int) -> tuple[tuple[Chunk, ...], FetchCosts, int]:
 def _every(
     parts: tuple[Chunk, ...], costs: FetchCosts, area: int, scratch: Scratch = NO_SCRATCH
 ) -> Iterator[tuple[frozenset[int], Schedule]]:
-    """Every choice of resident chunks, and of the call that each other is issued before, that has room."""
+    """Every choice of resident chunks, and of the issuing call of each other chunk, that fits."""
     indices, free = range(len(parts)), scratch.free(len(costs.calls))
     for kept in chain.from_iterable(combinations(indices, n) for n in range(len(parts) + 1)):
         if sum(parts[j].nbytes for j in kept) > area:

@@ -1,11 +1,11 @@
-"""Cut programs: each piece has constants of its own, under names that nothing else has, and computes the same bytes."""
+"""Cut programs: each piece has separate constants with unique names, and computes the same bytes."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests import full
-from tests.npu.neutron.machine.plans import PROCESSOR
+from tests.npu.neutron.machine.planned_programs import PROCESSOR
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.kernels import catalogue

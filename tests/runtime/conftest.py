@@ -1,4 +1,4 @@
-"""Small builds that the tests of this room share."""
+"""Small builds that the tests of the runtime share."""
 
 from collections.abc import Callable
 from pathlib import Path

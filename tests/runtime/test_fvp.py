@@ -163,7 +163,7 @@ def test_an_installed_program_runs_a_partition_bit_for_bit(folder: Path) -> None
 
 
 def refused(folder: Path, capsys: pytest.CaptureFixture[str], name: str, given: list[str]) -> str:
-    """What is said of a simulation that does not run."""
+    """Return the error of a simulation that does not run."""
     assert fvp_program.main([name, *given]) == 1
     assert not list(folder.glob("out-*"))
     return capsys.readouterr().out

@@ -10,7 +10,7 @@ import pytest
 from tests.board import programs
 from tests.npu.ethosu import vela
 from tests.npu.ethosu.networks import network
-from tests.runtime.crafted import Crafted, constant, listed, number, numbers, placed, state, truth, unplanned
+from tests.runtime.crafted_programs import Crafted, constant, listed, number, numbers, placed, state, truth, unplanned
 
 from deuteron.errors import FormatError
 from deuteron.flatbuffer import Buffer
@@ -37,7 +37,7 @@ def add(a: int, b: int, out: int, one: int = 0) -> tuple[object, ...]:
 
 
 def sound() -> Crafted:
-    """`y = x + c; z = y + x`, with views, moves and lists beside."""
+    """`y = x + c; z = y + x`, with views, moves and lists."""
     values = (
         number(1),
         placed(0),
@@ -382,7 +382,7 @@ for output in method.execute(inputs):
 
 
 def unread(path: Path, evil: bytes) -> subprocess.CompletedProcess[str]:
-    """A run of a program that nobody checks before ExecuTorch's runtime, with the bytes that it writes."""
+    """Run a program that was not checked before ExecuTorch's runtime, and return the bytes that it writes."""
     numbers = ",".join(str(byte - 256 if byte > 127 else byte) for byte in evil)
     command = (sys.executable, "-c", UNREAD, str(path), numbers)
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Values, instructions and memories of `.pte` files, beside what ExecuTorch's own reader finds there."""
+"""Values, instructions and memories of `.pte` files, compared with ExecuTorch's reader."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ def plan(data: bytes) -> Any:
 
 
 def ours(value: object, values: Any) -> object:
-    """What our reader makes of one of ExecuTorch's values; for tensors their spec and place."""
+    """Return our reader's form of one of ExecuTorch's values; for tensors their spec and place."""
     from executorch.exir import schema
 
     match value:

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from tests.npu.neutron.tflite.mixing import SHAPE, Net
+from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM
@@ -287,7 +287,7 @@ def test_a_large_file_is_a_map_and_all_is_as_of_others(tmp_path: Path, monkeypat
 
 
 def outputs(path: Path, data: bytes, x: np.ndarray[tuple[int, ...], np.dtype[np.int8]]) -> list[list[np.ndarray]]:
-    """What LiteRT and the driver give for a file, and what the program of it gives."""
+    """Return the outputs of LiteRT and the driver for a file, and the outputs of its program."""
     path.write_bytes(data)
     program = path.with_suffix(".pte")
     program.write_bytes(build_of(path, "imxrt700")[1]["model.pte"])

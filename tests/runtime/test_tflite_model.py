@@ -1,4 +1,4 @@
-"""TFLite files as programs: with float edges and without, converted before or now, beside LiteRT."""
+"""TFLite files as programs: with float edges and without, converted before or now, compared with LiteRT."""
 
 from collections.abc import Callable
 from dataclasses import replace

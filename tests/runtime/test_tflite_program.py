@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.npu.neutron.tflite.mixing import SHAPE, Net
+from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
 
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate

@@ -45,7 +45,7 @@ def runs(program: Program) -> bool:
 
 
 def _eager(module: nn.Module, given: Sequence[Inputs]) -> list[list[Tensor]]:
-    """What a module gives for samples, one after the other."""
+    """Return a module's outputs for samples, one after the other."""
     with torch.no_grad():
         return [[cast(Tensor, x).clone() for x in flat(module(*copies(given[i])))] for i in ORDER]
 
@@ -117,7 +117,7 @@ def _flow(target: str) -> Flow:
 
 
 def unclear(error: DeuteronError) -> str:
-    """What a refusal lacks."""
+    """Yield the missing parts of a refusal."""
     text = str(error)
     if not re.search(r"\.py:\d+", text):
         return f"a refusal names no line: {text}"

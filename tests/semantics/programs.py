@@ -39,7 +39,7 @@ class Program:
         return f"{_HEAD}{body}\n"
 
     def module(self) -> nn.Module:
-        """A new module with seeded weights, in evaluation mode; each has global variables of its own."""
+        """Return a new module with seeded weights, in evaluation mode; each has separate global variables."""
         name = f"program_{hashlib.sha256(self.source.encode()).hexdigest()[:12]}"
         file = f"/programs/{name}.py"
         linecache.cache[file] = (len(self.source), None, self.source.splitlines(keepends=True), file)

@@ -46,7 +46,7 @@ def whole(folder: Path) -> Path:
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """What a sweep has written but its builds."""
+    """Return the files of a sweep except its builds."""
     paths: Iterator[Path] = (path for path in directory.rglob("*") if path.is_file() and path.name[0] != ".")
     kept = (path for path in paths if "builds" not in path.parts)
     return {str(path.relative_to(directory)): path.read_bytes() for path in kept}

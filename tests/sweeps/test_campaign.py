@@ -118,7 +118,7 @@ def test_a_fuzzer_on_workers(scheduler: str, tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_suite_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker is told of its tests by a file, and tells of them by lines; both are read here."""
+    """A worker gets its tests from a file, and reports them line by line; both are read here."""
 
     def ended(suite: Suite, name: str, jobs: Sequence[Job]) -> Iterator[Result]:
         assert (suite.backend.name, suite.tosa, suite.runner) == ("cortex_m", False, tmp_path / "runner")

@@ -1,4 +1,4 @@
-"""What changes between two runs of a sweep, what goes wrong in one of them, and commands that give figures again."""
+"""Changes between two runs of a sweep, failures in one of them, and commands that make figures again."""
 
 import json
 import shlex
@@ -195,7 +195,7 @@ def test_times_that_are_not_whole_compete_among_themselves(whole: Path, tmp_path
 
 
 def test_points_without_a_time_hide_none_that_have_one(whole: Path, tmp_path: Path) -> None:
-    """A CPU alone whose clock or operators nobody knows takes no time on an NPU, which is not a short one."""
+    """A CPU alone with an unknown clock or operators takes no time on an NPU, which is not a short time."""
     (tmp_path / dataset.POINTS).mkdir()
     shutil.copy(whole / dataset.NAME, tmp_path)
     base = next(row for row in dataset.rows(whole) if row["fits"]) | {"cpu_us": None, "latency_us": None}
@@ -249,7 +249,7 @@ def test_what_is_ignored_is_told_of_those_that_ignore_it(whole: Path) -> None:
 def test_shards_are_not_larger_than_a_worker_can_lose(
     folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a killed process has left among the builds is removed; each shard is on the disk before it has its name."""
+    """Leftovers of a killed process are removed from the builds; each shard is on the disk before it has its name."""
     monkeypatch.setattr(run, "LARGEST", 3)
     (tmp_path / "sweep" / "builds" / ".left" / "build").mkdir(parents=True)
     synced: list[int] = []

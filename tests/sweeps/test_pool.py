@@ -45,7 +45,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @contextmanager
 def worker_process(scheduler: str, folder: Path, **options: Any) -> Iterator[None]:
-    """A worker, which begins anew when a task has killed it."""
+    """A worker, which restarts after a task has killed it."""
     place = ["--local-directory", str(folder)]
     with process("worker", scheduler, "--nthreads", "1", "--no-dashboard", *place, cwd=folder, **options):
         yield

@@ -87,7 +87,7 @@ def test_a_model_with_parameters_is_many_models(tmp_path: Path) -> None:
 
 
 def test_more_models_than_can_be_listed(tmp_path: Path) -> None:
-    """Ten parameters of ten values: nobody waits until they are all there."""
+    """Ten parameters of ten values: no caller waits until all are there."""
     ten = ", ".join(f"{name}={[*range(10)]}" for name in "abcdefghij")
     with pytest.raises(OptionError) as error:
         spec.parse({"models": ["digits", f"net.py:net({ten})"], "targets": "imxrt700"}, tmp_path, "here")
@@ -129,7 +129,7 @@ def test_names_without_parameters_stay_as_they_are() -> None:
 def test_a_search_that_learns_nothing_says_so(
     axes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody has counted an operator on the CPU: no point has a time, and each trial is a guess."""
+    """An operator on the CPU has no count: no point has a time, and each trial is a guess."""
     monkeypatch.setattr(worker, "_cpu_cycles", lambda _: 0)
     assert not api.sweep(axes, tmp_path / "all", workers=1, search=8).is_blind
     monkeypatch.setattr(worker, "_cpu_cycles", lambda _: None)

@@ -98,7 +98,7 @@ def test_what_a_target_lacks_is_ignored_and_told(whole: Path, tmp_path: Path, mo
 
 @pytest.mark.slow
 def test_a_cpu_has_budgets_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stripes compute again adds to the time."""
+    """Recomputed rows of stripes add to the time."""
     monkeypatch.setattr(worker, "_cpu_cycles", lambda _: 1000)
     build = store.network(stripes_on_cpu, "stripes_on_cpu", target="cortex-m55")
     budgets = [4096, 10_240, 13_824]

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import full
-from tests.cortex_m.bench import Bench
+from tests.cortex_m.operator_library import OperatorLibrary
 from tests.tflite.cortex_m.recurrent_models import MODELS
 from tests.tflite.cortex_m.running import random_inputs
-from tests.tflite.program_on_bench import ProgramOnBench
+from tests.tflite.program_execution import PlannedProgram
 from tests.tflite.stateful import Array, StatefulNet
 
 from deuteron.arch.cores import InnerWork
@@ -31,8 +31,8 @@ RUNS = 50
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
-    return Bench(InnerWork.PORTABLE)
+def c_operators() -> OperatorLibrary:
+    return OperatorLibrary(InnerWork.PORTABLE)
 
 
 def values(seed: int, shape: tuple[int, ...] = SHAPE) -> Array:
@@ -51,10 +51,10 @@ def copies(program: bytes) -> int:
     return names.count("firmware::dtn_cm_copy.out")
 
 
-def compare(bench: Bench, net: StatefulNet, folder: Path) -> bytes:
+def compare(c_operators: OperatorLibrary, net: StatefulNet, folder: Path) -> bytes:
     """Compare runs with LiteRT's, from the initial state, and from it again; return the program."""
     program = program_of(net, folder)
-    ours, rng = ProgramOnBench(bench, program), np.random.default_rng(0)
+    ours, rng = PlannedProgram(c_operators, program), np.random.default_rng(0)
     executor = HostExecutor(translate(pte.read(program), name="net"))
     stream = [[_drawn(rng, net, index) for index in net.inputs] for _ in range(RUNS)]
     for runs in (stream, stream[:2]):
@@ -199,14 +199,16 @@ def other_shape(net: StatefulNet) -> None:
         (other_shape, 2),
     ],
 )
-def test_runs_equal_litert(bench: Bench, tmp_path: Path, make: Callable[[StatefulNet], None], count: int) -> None:
+def test_runs_equal_litert(
+    c_operators: OperatorLibrary, tmp_path: Path, make: Callable[[StatefulNet], None], count: int
+) -> None:
     net = StatefulNet()
     make(net)
-    assert copies(compare(bench, net, tmp_path)) == count
+    assert copies(compare(c_operators, net, tmp_path)) == count
 
 
 @pytest.mark.parametrize("seed", full.first(range(40), 16))
-def test_random_programs_equal_litert(bench: Bench, tmp_path: Path, seed: int) -> None:
+def test_random_programs_equal_litert(c_operators: OperatorLibrary, tmp_path: Path, seed: int) -> None:
     rng, net = np.random.default_rng(seed), StatefulNet()
     known = [net.input(SHAPE) for _ in range(int(rng.integers(1, 3)))]
     handles = [net.variable(f"v{i}", values(i)) for i in range(int(rng.integers(1, 4)))]
@@ -222,7 +224,7 @@ def test_random_programs_equal_litert(bench: Bench, tmp_path: Path, seed: int) -
                 operands = [int(rng.choice(known)), int(rng.choice(known))]
                 known.append(net.add("ADD", operands, SHAPE, kind="AddOptions"))
     net.outputs += sorted({int(i) for i in rng.choice(known, int(rng.integers(1, 4)))} | {known[-1]})
-    compare(bench, net, tmp_path)
+    compare(c_operators, net, tmp_path)
 
 
 NPUS = ("imxrt700cm", "ethos-u55-128")

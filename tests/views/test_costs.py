@@ -131,7 +131,7 @@ def test_every_node_is_in_one_place_and_counted(builds: Builds) -> None:
 
 
 class Refused(nn.Module):
-    """What the NPU does not take, for different reasons."""
+    """Operators that the NPU does not take, for different reasons."""
 
     def __init__(self) -> None:
         super().__init__()

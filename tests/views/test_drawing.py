@@ -1,4 +1,4 @@
-"""What a drawing of a memory says of its peak."""
+"""The peak in a drawing of a memory."""
 
 from deuteron.npu.program import Block, Memory
 from deuteron.views.memory.drawing import MemoryDrawing

@@ -1,4 +1,4 @@
-"""What Vela estimates of a build for an Ethos-U, and where its tensors lie, as the views show it."""
+"""Vela's estimates of a build for an Ethos-U, and the addresses of its tensors, in the views."""
 
 import json
 import shutil
@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.npu.ethosu import mixed
-from tests.npu.ethosu.mixed import built
+from tests.npu.ethosu import mixed_network
+from tests.npu.ethosu.mixed_network import built
 
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, OptionError, UnsupportedError
@@ -27,8 +27,8 @@ BASIS = "Vela's estimates for Ethos_U55_High_End_Embedded, Shared_Sram, NPU at 5
 
 def at(code: str) -> str:
     """The place of a line of the network."""
-    lines = Path(mixed.__file__).read_text("utf-8").splitlines()
-    return f"mixed.py:{[line.strip() for line in lines].index(code) + 1}"
+    lines = Path(mixed_network.__file__).read_text("utf-8").splitlines()
+    return f"mixed_network.py:{[line.strip() for line in lines].index(code) + 1}"
 
 
 def estimated(column: str) -> int:

@@ -1,4 +1,4 @@
-"""What a build for an Ethos-U shows when its commands do not wait where they must: the command, and the user's line."""
+"""The views of an Ethos-U build whose commands miss a wait: the command, and the user's line."""
 
 import hashlib
 import shutil
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.frontend.ethosu import networks
-from tests.npu.ethosu import mixed
+from tests.npu.ethosu import mixed_network
 from tests.npu.ethosu.commands import HEADER_WORDS, read
-from tests.npu.ethosu.mixed import built
+from tests.npu.ethosu.mixed_network import built
 
 from deuteron.builds import manifest as manifests
 from deuteron.npu.ethosu.isa import Op
@@ -47,9 +47,9 @@ def hasty(tmp_path: Path) -> Path:
 
 def test_it_is_told_with_the_line_of_the_model(hasty: Path) -> None:
     assert simulate_build(built()).passed
-    line = Path(mixed.__file__).read_text("utf-8").splitlines().index("        x = self.first(x)") + 1
+    line = Path(mixed_network.__file__).read_text("utf-8").splitlines().index("        x = self.first(x)") + 1
     words = "`conv` at 0x00354 reads byte 0x{} of scratch as its {}, which `copy` at 0x00298 still writes"
-    place = f"(CONV2D mixed.py:{line} RESCALE)"
+    place = f"(CONV2D mixed_network.py:{line} RESCALE)"
     told = [
         f"command 18: {words.format(at, part)}: no DMA_WAIT is between {place}"
         for at, part in (("990", "weights"), ("8f0", "scales"))

@@ -159,7 +159,7 @@ def test_a_target_without_an_npu_has_no_part_for_it():
 
 
 def test_cycles_of_two_clocks_are_told_apart():
-    """Vela's are of the NPU's clock, and of the CPU's beside an Ethos-U nothing is known."""
+    """Vela's cycles are of the NPU's clock; the CPU of an Ethos-U system has no known clock."""
     steps = (Step((0,), 70, 60, 50, 0, 1, 1), Step((1,), 30, 20, 10, 0, 1, 1))
     part = replace(MANIFEST.partitions[0], schedule=Schedule("Vela", "a system", 500_000_000, steps))
     build = replace(BUILD, target="ethos-u55-128cm", partitions=(part,))

@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "error.h"
+#include "last_writers.h"
 #include "operator_outputs.h"
+#include "plan_values.h"
 #include "segments.h"
 
 namespace deuteron::runner
@@ -21,61 +22,14 @@ namespace deuteron::runner
 namespace
 {
 
-/* Members of unions, and slots, of ExecuTorch's schema/program.fbs. */
-enum { kTensor = 5, kTensorList = 10, kOptionalTensorList = 11 };
+/* Members of a union, and slots, of ExecuTorch's schema/program.fbs. */
 enum { kKernelCall = 1, kDelegateCall = 2, kMove = 3, kJumpFalse = 4, kFree = 5 };
 enum { kPlans = 1, kInlineData = 3 };
 enum { kValues = 2, kMethodInputs = 3, kMethodOutputs = 4, kChains = 5, kOperators = 6, kDelegates = 7 };
-enum { kScalarType = 0, kSizes = 2, kBuffer = 5, kPlace = 6, kExtra = 9, kLocation = 2 };
 
 /* Maximum tensors of one value, and average visits per value; both bound the work. */
 constexpr size_t kMostTensors = 16;
 constexpr size_t kLooks = 64;
-
-constexpr uint64_t kMostBytes = uint64_t{1} << 62;
-
-[[noreturn]] void refuse(const std::string &what)
-{
-    throw Failure(what, damaged());
-}
-
-void check(bool good, const std::string &what)
-{
-    if (!good) {
-        refuse(what);
-    }
-}
-
-/* Bytes of a tensor. Memories count from 1; negative ones are inputs and outputs of a method. */
-struct Extent {
-    int64_t memory;
-    uint64_t start;
-    uint64_t end;
-
-    bool operator<(const Extent &other) const
-    {
-        return std::tie(memory, start, end) < std::tie(other.memory, other.start, other.end);
-    }
-    bool operator==(const Extent &other) const
-    {
-        return memory == other.memory && start == other.start && end == other.end;
-    }
-    bool overlaps(const Extent &other) const
-    {
-        return memory == other.memory && start < other.end && other.start < end;
-    }
-};
-
-/* A value: a tensor, a list of tensors, or something else. */
-struct Value {
-    bool is_tensor = false;
-    bool is_constant = false;
-    bool has_content = false;
-    bool is_placed = false;
-    uint64_t bytes = 0;
-    Extent place = {0, 0, 0};
-    std::vector<int32_t> items;
-};
 
 /* A tensor that a value can hold: its index, and its extent; none for a constant. */
 struct HeldTensor {
@@ -92,78 +46,6 @@ struct Access {
     std::vector<int32_t> frees;
     std::vector<int32_t> rebinds; /* values that get another tensor, or another's memory */
 };
-
-uint64_t item_bytes(int8_t type)
-{
-    switch (type) {
-    case 0:
-    case 1:
-    case 11:
-        return 1;
-    case 2:
-    case 5:
-    case 15:
-    case 27:
-        return 2;
-    case 3:
-    case 6:
-    case 28:
-        return 4;
-    case 4:
-    case 7:
-    case 29:
-        return 8;
-    default:
-        refuse("a tensor has the unknown scalar type " + std::to_string(type));
-    }
-}
-
-Value tensor_of(const Table &table)
-{
-    Value value;
-    value.is_tensor = true;
-    value.bytes = item_bytes(table.scalar<int8_t>(kScalarType));
-    const std::vector<int32_t> sizes = table.numbers<int32_t>(kSizes);
-    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
-        value.bytes = 0;
-    }
-    for (const int32_t size : sizes) {
-        check(size >= 0 && (size == 0 || value.bytes <= kMostBytes / static_cast<uint64_t>(size)),
-              "a tensor has a size of " + std::to_string(size));
-        value.bytes *= static_cast<uint64_t>(size);
-    }
-    const bool external = table.field(kExtra) != 0 && table.table(kExtra).scalar<int8_t>(kLocation) != 0;
-    value.has_content = external || table.scalar<uint32_t>(kBuffer) > 0;
-    if (table.field(kPlace) != 0) {
-        const Table place = table.table(kPlace);
-        const uint64_t offset = place.scalar<uint32_t>(1) + (uint64_t{place.scalar<uint32_t>(2)} << 32);
-        check(offset <= kMostBytes, "a tensor starts at byte " + std::to_string(offset) + " of its memory");
-        value.is_placed = true;
-        value.place = Extent{place.scalar<uint32_t>(0), offset, offset + value.bytes};
-    } else {
-        value.is_constant = value.has_content;
-    }
-    return value;
-}
-
-Value value_of(const Table &table)
-{
-    Value value;
-    switch (table.scalar<uint8_t>(0)) {
-    case kTensor:
-        return tensor_of(table.table(1));
-    case kTensorList:
-    case kOptionalTensorList:
-        for (const int32_t item : table.table(1).numbers<int32_t>(0)) {
-            if (item != -1) {
-                value.items.push_back(item);
-            }
-        }
-        return value;
-    default:
-        return value;
-    }
-}
 
 /* Number of a call's arguments that are inputs of a delegate, the others are outputs; none if unknown. */
 std::optional<size_t> input_count(const std::string &id, const std::string &payload)
@@ -192,58 +74,6 @@ std::optional<size_t> input_count(const std::string &id, const std::string &payl
     }
     return std::nullopt;
 }
-
-/* The last writers of the bytes of a memory. */
-class LastWriters
-{
-  public:
-    /* The last writer of another extent to some of these bytes, "" if there is none. */
-    std::string foreign(const Extent &extent) const
-    {
-        for (auto at = first_of(extent.start); at != sections_.end() && at->first < extent.end; ++at) {
-            if (at->second.end > extent.start && !(at->second.extent == extent)) {
-                return at->second.who;
-            }
-        }
-        return "";
-    }
-    void take(const Extent &extent, const std::string &who)
-    {
-        split(extent.start);
-        split(extent.end);
-        sections_.erase(sections_.lower_bound(extent.start), sections_.lower_bound(extent.end));
-        sections_[extent.start] = {extent.end, extent, who};
-    }
-
-  private:
-    struct Section {
-        uint64_t end;
-        Extent extent;
-        std::string who;
-    };
-
-    /* The last section that starts at or before a byte, or the first one. */
-    std::map<uint64_t, Section>::const_iterator first_of(uint64_t byte) const
-    {
-        auto at = sections_.upper_bound(byte);
-        return at == sections_.begin() ? at : std::prev(at);
-    }
-    /* Splits a section at a byte. */
-    void split(uint64_t byte)
-    {
-        const auto at = sections_.upper_bound(byte);
-        if (at == sections_.begin()) {
-            return;
-        }
-        const auto before = std::prev(at);
-        if (before->first < byte && before->second.end > byte) {
-            sections_[byte] = before->second;
-            before->second.end = byte;
-        }
-    }
-
-    std::map<uint64_t, Section> sections_;
-};
 
 /* Checks one method. */
 class PlanCheck

@@ -6,8 +6,6 @@
  * watch of a stream and its check read the same commands. It is a finding if they refuse different ones, or if the
  * watch gets bytes that do not exist.
  */
-#include <executorch/runtime/platform/platform.h>
-#include <executorch/runtime/platform/runtime.h>
 
 #include <cinttypes>
 #include <cstdio>
@@ -20,6 +18,7 @@
 #include "../../tests/test.h"
 #include "../ethosu/blob.h"
 #include "deuteron/ethosu_watch.h"
+#include "fatal_log.h"
 
 namespace
 {
@@ -239,20 +238,11 @@ void mutate(uint64_t *state, const std::vector<Block> &blocks, FileBytes &bytes)
     }
 }
 
-void show_fatal(et_timestamp_t, et_pal_log_level_t level, const char *filename, const char *, size_t line,
-                const char *message, size_t length)
-{
-    if (level == kFatal) {
-        std::fprintf(stderr, "%s:%zu: %.*s\n", filename, line, static_cast<int>(length), message);
-    }
-}
-
 } // namespace
 
 int main(int argc, char **argv)
 {
-    executorch::runtime::register_pal(executorch::runtime::PalImpl::create(show_fatal, __FILE__));
-    executorch::runtime::runtime_init();
+    start_runtime();
     const uint64_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
     const uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
     if (argc < 4) {

@@ -14,7 +14,7 @@
 #include "deuteron/port.h"
 
 /* The copies of the DMA; no bytes if there is nothing to wait for. */
-static whole_lines_t outstanding[DTN_CHANNELS];
+static dma_copy_t outstanding[DTN_CHANNELS];
 
 /* Starts a copy on a channel of the DMA, 0 to 3. */
 static void dma_start(uint32_t channel, void *dst, const void *src, size_t size)
@@ -39,13 +39,13 @@ static bool copy(void *dst, const void *src, uint32_t size, uint32_t channel)
     if (outstanding[channel].bytes != 0) {
         return false; /* used by another run */
     }
-    whole_lines_t lines = whole_lines(dst, src, size);
-    outstanding[channel] = lines;
-    if (lines.bytes != 0) {
+    dma_copy_t rest = copy_partial_lines(dst, src, size);
+    outstanding[channel] = rest;
+    if (rest.bytes != 0) {
         /* The DMA bypasses the cache, which may write back a dirty line at any time. */
-        dtn_port_cache_clean(lines.src, lines.bytes);
-        dtn_port_cache_clean(lines.dst, lines.bytes);
-        dma_start(channel, lines.dst, lines.src, lines.bytes);
+        dtn_port_cache_clean(rest.src, rest.bytes);
+        dtn_port_cache_clean(rest.dst, rest.bytes);
+        dma_start(channel, rest.dst, rest.src, rest.bytes);
     }
     return true;
 }

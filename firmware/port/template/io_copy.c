@@ -12,7 +12,7 @@
 #include "deuteron/port.h"
 
 /* The copy of the DMA; no bytes if there is nothing to wait for. */
-static whole_lines_t outstanding;
+static dma_copy_t outstanding;
 
 /* Starts a copy from memory to memory; false if it cannot start. */
 static bool dma_start(void *dst, const void *src, size_t size)
@@ -36,15 +36,15 @@ int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
     if (outstanding.bytes != 0) {
         return DTN_IO_BUSY;
     }
-    whole_lines_t lines = whole_lines(dst, src, size);
-    if (lines.bytes == 0) {
+    dma_copy_t rest = copy_partial_lines(dst, src, size);
+    if (rest.bytes == 0) {
         return 0;
     }
-    outstanding = lines;
+    outstanding = rest;
     /* The DMA bypasses the cache, which may write back a dirty line at any time. */
-    dtn_port_cache_clean(lines.src, lines.bytes);
-    dtn_port_cache_clean(lines.dst, lines.bytes);
-    if (!dma_start(lines.dst, lines.src, lines.bytes)) {
+    dtn_port_cache_clean(rest.src, rest.bytes);
+    dtn_port_cache_clean(rest.dst, rest.bytes);
+    if (!dma_start(rest.dst, rest.src, rest.bytes)) {
         outstanding.bytes = 0;
         return -1;
     }

@@ -1,6 +1,6 @@
 /**
  * @file
- * The groups of a convolution, and kernels of one by one, whatever the form of the weights.
+ * The groups of a convolution, and kernels of one by one, for int8 and packed weights.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /**
  * @file
- * What the Cortex-M operators share: the checks of a call, and the arithmetic of CMSIS-NN, which rounds twice. Section
- * 6 of spec/rounding.md is the contract.
+ * The checks of a call of a Cortex-M operator, and the arithmetic of CMSIS-NN, which rounds twice. Section 6 of
+ * spec/rounding.md is the contract.
  */
 #pragma once
 

@@ -5,19 +5,8 @@
  */
 #pragma once
 
+#include "depthwise_channels_s16.h"
 #include "inner_loops_s16.h"
-
-/** An axis of the map. */
-typedef struct {
-    int32_t in;
-    int32_t out;
-    int32_t kernel;
-    int32_t stride;
-    int32_t pad;
-    int32_t dilation;
-    size_t in_step; /**< elements from a position to the next */
-    size_t out_step;
-} dtn_cm_axis_s16_t;
 
 /** The part of a window that is on the map. */
 typedef struct {
@@ -31,34 +20,16 @@ typedef struct {
 } dtn_cm_line_s16_t;
 
 /** Makes `count` outputs along an axis, from the first one's window on. */
-typedef void dtn_cm_same_windows_s16_t(const void *channels, const dtn_cm_line_s16_t *taps,
-                                       const dtn_cm_axis_s16_t *along, int32_t count, int16_t *output);
+typedef void dtn_cm_same_windows_s16_t(const void *channels, const dtn_cm_line_s16_t *taps, const dtn_cm_axis_t *along,
+                                       int32_t count, int16_t *output);
 
-static inline dtn_cm_axis_s16_t dtn_cm_axis_x_s16(const dtn_cm_convolution_s16_params_t *p)
-{
-    return (dtn_cm_axis_s16_t){p->in_w,  p->out_w,      p->kernel_w,     p->stride_w,
-                               p->pad_w, p->dilation_w, (size_t)p->in_c, (size_t)p->out_c};
-}
-
-static inline dtn_cm_axis_s16_t dtn_cm_axis_y_s16(const dtn_cm_convolution_s16_params_t *p)
-{
-    return (dtn_cm_axis_s16_t){p->in_h,
-                               p->out_h,
-                               p->kernel_h,
-                               p->stride_h,
-                               p->pad_h,
-                               p->dilation_h,
-                               (size_t)p->in_w * (size_t)p->in_c,
-                               (size_t)p->out_w * (size_t)p->out_c};
-}
-
-static inline dtn_cm_window_t dtn_cm_axis_window_s16(const dtn_cm_axis_s16_t *axis, int32_t out)
+static inline dtn_cm_window_t dtn_cm_axis_window_s16(const dtn_cm_axis_t *axis, int32_t out)
 {
     return dtn_cm_window(out, axis->stride, axis->pad, axis->kernel, axis->dilation, axis->in);
 }
 
-/* Outputs from here on that have whole windows along an axis, but 1 where it has none. */
-static inline int32_t dtn_cm_whole_windows_s16(const dtn_cm_axis_s16_t *axis, dtn_cm_window_t window, int32_t out)
+/* The number of outputs from here on that have whole windows along an axis; 1 if this one has none. */
+static inline int32_t dtn_cm_whole_windows_s16(const dtn_cm_axis_t *axis, dtn_cm_window_t window, int32_t out)
 {
     if (window.end - window.first != axis->kernel) {
         return 1;
@@ -68,7 +39,7 @@ static inline int32_t dtn_cm_whole_windows_s16(const dtn_cm_axis_s16_t *axis, dt
 }
 
 /* Elements from the start of the map to a window. */
-static inline size_t dtn_cm_axis_place_s16(const dtn_cm_axis_s16_t *axis, dtn_cm_window_t window)
+static inline size_t dtn_cm_axis_place_s16(const dtn_cm_axis_t *axis, dtn_cm_window_t window)
 {
     return (size_t)(window.start + window.first * axis->dilation) * axis->in_step;
 }
@@ -81,11 +52,11 @@ static inline __attribute__((always_inline)) void dtn_cm_depthwise_lines_s16(con
                                                                              size_t first, const void *channels,
                                                                              dtn_cm_same_windows_s16_t *same_windows)
 {
-    const dtn_cm_axis_s16_t x = dtn_cm_axis_x_s16(layer->p);
-    const dtn_cm_axis_s16_t y = dtn_cm_axis_y_s16(layer->p);
+    const dtn_cm_axis_t x = DTN_CM_AXIS_X(layer->p);
+    const dtn_cm_axis_t y = DTN_CM_AXIS_Y(layer->p);
     const bool is_x = x.out >= y.out;
-    const dtn_cm_axis_s16_t *along = is_x ? &x : &y;
-    const dtn_cm_axis_s16_t *across = is_x ? &y : &x;
+    const dtn_cm_axis_t *along = is_x ? &x : &y;
+    const dtn_cm_axis_t *across = is_x ? &y : &x;
     dtn_cm_line_s16_t taps = {.column = (size_t)x.dilation * x.in_step, .row = (size_t)y.dilation * y.in_step};
     for (int32_t line = 0; line < across->out; line++) {
         const dtn_cm_window_t own = dtn_cm_axis_window_s16(across, line);
@@ -105,5 +76,33 @@ static inline __attribute__((always_inline)) void dtn_cm_depthwise_lines_s16(con
             same_windows(channels, &taps, along, count, output);
             output += (size_t)count * along->out_step;
         }
+    }
+}
+
+/** Largest kernel of a chunk: some channels that are computed together, with their weights and factors. */
+enum { DTN_CM_S16_CHUNK_TAPS = 49 };
+
+/** Fills a chunk with the channels from `first` on. */
+typedef void dtn_cm_make_chunk_s16_t(const dtn_cm_image_s16_t *layer, size_t first, void *chunk);
+
+/** Fills the output of a layer, `count` channels at a time; layers that no chunk takes are computed channel by channel.
+ */
+static inline __attribute__((always_inline)) void dtn_cm_depthwise_chunks_s16(const dtn_cm_image_s16_t *layer,
+                                                                              size_t count, void *chunk,
+                                                                              dtn_cm_make_chunk_s16_t *make_chunk,
+                                                                              dtn_cm_same_windows_s16_t *same_windows)
+{
+    const dtn_cm_convolution_s16_params_t *p = layer->p;
+    const size_t channels = (size_t)p->out_c;
+    if (channels < count || p->kernel_h * p->kernel_w > DTN_CM_S16_CHUNK_TAPS ||
+        layer->scale.least_shift < DTN_CM_S16_LEAST_SHIFT) {
+        dtn_cm_depthwise_channels_s16(layer);
+        return;
+    }
+    for (size_t next = 0; next < channels; next += count) {
+        /* Some of the last channels may be made once more. */
+        const size_t first = channels - next < count ? channels - count : next;
+        make_chunk(layer, first, chunk);
+        dtn_cm_depthwise_lines_s16(layer, first, chunk, same_windows);
     }
 }

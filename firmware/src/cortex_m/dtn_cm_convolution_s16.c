@@ -11,7 +11,7 @@ enum { INPUT, WEIGHTS, MULTIPLIERS, SHIFTS, BIAS, OUTPUT };
 
 typedef dtn_cm_convolution_s16_params_t params_t;
 
-/* A call with its values, and what is seen by one group of output channels. */
+/* A call with its values, and the inputs of one group of output channels. */
 typedef struct {
     const params_t *p;
     const int16_t *input;

@@ -13,11 +13,10 @@ enum { INPUT, WEIGHTS, STARTS, INITIAL_HIDDEN, INITIAL_CELL, GATES, CELL_STATE, 
 static dtn_cm_lstm_t layer_of(const dtn_operator_call_t *call)
 {
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const int8_t *weights = (const int8_t *)call->values[WEIGHTS].data;
-    const size_t of_inputs = DTN_CM_MOST_GATES * (size_t)(uint32_t)p->units * (uint32_t)p->in_features;
-    /* The check refuses weights with fewer bytes. */
-    const int8_t *hidden = of_inputs <= call->values[WEIGHTS].bytes ? weights + of_inputs : weights;
-    const dtn_cm_lstm_t layer = DTN_CM_LSTM_OF(p, weights, hidden, (const int32_t *)call->values[STARTS].data);
+    const dtn_cm_lstm_t layer =
+        DTN_CM_LSTM_OF(p, (const int8_t *)call->values[WEIGHTS].data,
+                       dtn_cm_hidden_weights(&call->values[WEIGHTS], DTN_CM_MOST_GATES, p->units, p->in_features),
+                       (const int32_t *)call->values[STARTS].data);
     return layer;
 }
 

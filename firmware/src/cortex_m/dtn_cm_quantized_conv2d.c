@@ -102,17 +102,4 @@ static bool is_valid(const dtn_operator_call_t *call)
     return dtn_cm_has_rows(p) && dtn_cm_is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, p->dilation_w);
 }
 
-int32_t dtn_cm_quantized_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase)
-{
-    if (phase == DTN_PHASE_CHECK) {
-        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
-    }
-    dtn_cm_convolution_t layer;
-    if (!dtn_cm_convolution(call, &layer)) {
-        return DTN_REASON_OPERATOR;
-    }
-    dtn_cm_windows_t row;
-    dtn_cm_column_as_row(&layer, &row);
-    run(&layer, &call->values[call->input_count]);
-    return DTN_OK;
-}
+DTN_CM_CONVOLUTION(dtn_cm_quantized_conv2d, is_valid, run)

@@ -10,20 +10,11 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, p->dilation_w);
 }
 
-int32_t dtn_cm_quantized_depthwise_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase)
+static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
 {
-    if (phase == DTN_PHASE_CHECK) {
-        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
+    if (!dtn_cm_convolve_depthwise(layer, scratch->data, scratch->bytes)) {
+        dtn_cm_depthwise_in_place(layer);
     }
-    dtn_cm_convolution_t layer;
-    if (!dtn_cm_convolution(call, &layer)) {
-        return DTN_REASON_OPERATOR;
-    }
-    dtn_cm_windows_t row;
-    dtn_cm_column_as_row(&layer, &row);
-    const dtn_tensor_t *scratch = &call->values[call->input_count];
-    if (!dtn_cm_convolve_depthwise(&layer, scratch->data, scratch->bytes)) {
-        dtn_cm_depthwise_in_place(&layer);
-    }
-    return DTN_OK;
 }
+
+DTN_CM_CONVOLUTION(dtn_cm_quantized_depthwise_conv2d, is_valid, run)

@@ -59,25 +59,17 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_has_rows(p) && dtn_cm_is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, p->dilation_w);
 }
 
-int32_t dtn_cm_quantized_depthwise_conv2d_s4(const dtn_operator_call_t *call, dtn_phase_t phase)
+static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
 {
-    if (phase == DTN_PHASE_CHECK) {
-        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
-    }
-    dtn_cm_convolution_t layer;
-    if (!dtn_cm_convolution(call, &layer)) {
-        return DTN_REASON_OPERATOR;
-    }
-    dtn_cm_windows_t row;
-    dtn_cm_column_as_row(&layer, &row);
-    const size_t most = most_channels((size_t)(layer.p->kernel_h * layer.p->kernel_w));
-    for (size_t first = 0, count; first < layer.channels; first += count) {
-        const size_t left = layer.channels - first;
+    const size_t most = most_channels((size_t)(layer->p->kernel_h * layer->p->kernel_w));
+    for (size_t first = 0, count; first < layer->channels; first += count) {
+        const size_t left = layer->channels - first;
         count = left < most ? left : most;
         if (left > count && left - count < BLOCK && count > BLOCK) {
             count -= BLOCK;
         }
-        some_channels(&layer, first, count, &call->values[call->input_count]);
+        some_channels(layer, first, count, scratch);
     }
-    return DTN_OK;
 }
+
+DTN_CM_CONVOLUTION(dtn_cm_quantized_depthwise_conv2d_s4, is_valid, run)

@@ -12,7 +12,7 @@ static float scale_of(const params_t *p)
     return scale;
 }
 
-/* One of int16, so that sums with what is clamped to 20 bits fit. */
+/* A range of int16, so that sums with numbers of 20 bits fit. */
 static bool is_zero_point(int32_t number)
 {
     return number >= INT16_MIN && number <= INT16_MAX;

@@ -8,12 +8,8 @@ enum { INPUT, WEIGHTS, STARTS, INITIAL_HIDDEN, GATES, OUTPUT };
 static dtn_cm_gates_t layer_of(const dtn_operator_call_t *call)
 {
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const int8_t *weights = (const int8_t *)call->values[WEIGHTS].data;
-    const size_t of_inputs = (size_t)(uint32_t)p->units * (uint32_t)p->in_features;
-    /* The check refuses weights with fewer bytes. */
-    const int8_t *hidden = of_inputs <= call->values[WEIGHTS].bytes ? weights + of_inputs : weights;
-    const dtn_cm_gates_t layer = {weights,
-                                  hidden,
+    const dtn_cm_gates_t layer = {(const int8_t *)call->values[WEIGHTS].data,
+                                  dtn_cm_hidden_weights(&call->values[WEIGHTS], 1, p->units, p->in_features),
                                   (const int32_t *)call->values[STARTS].data,
                                   &p->input_multiplier,
                                   &p->input_shift,

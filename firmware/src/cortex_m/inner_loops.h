@@ -71,7 +71,7 @@ typedef struct {
     size_t inputs;             /**< channels of the group */
     size_t patch;              /**< elements of a window */
     bool joined;               /**< neighbours in a row of the kernel are neighbours in memory, too */
-    int32_t offset;            /**< what is added to each input: 0 where kernel sums have it */
+    int32_t offset;            /**< added to each input: 0 if kernel sums include it */
     int32_t pad_value; /**< value of a position in the padding: it takes the place of an input with its offset */
 } dtn_cm_group_t;
 

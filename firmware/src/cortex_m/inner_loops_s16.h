@@ -12,7 +12,7 @@
  *   - The first term is below 2^62 and the second is at most 2^61. So the value fits 64 bits.
  *   - For shifts from 24 on, t is 33 to 40. So the quotient is in the upper 32 bits.
  *
- * Layers with lower shifts are computed with 64-bit arithmetic.
+ * Layers with lower shifts than DTN_CM_S16_LEAST_SHIFT are computed with 64-bit arithmetic.
  */
 #pragma once
 
@@ -21,6 +21,9 @@
 
 /** A bias is in steps of the output with so many fractional bits. */
 enum { DTN_CM_S16_BIAS_BITS = 10 };
+
+/** Least shift of outputs that are computed from a 32-bit sum and the upper 32 bits of a value. */
+enum { DTN_CM_S16_LEAST_SHIFT = 24 };
 
 /** Most products of a sum of 32 bits. */
 enum { DTN_CM_S16_SHORT = 511 };

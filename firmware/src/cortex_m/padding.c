@@ -81,7 +81,7 @@ static void run(const dtn_operator_call_t *call)
     uint32_t out[RANK];
     dims_of(p, in, out);
     uint32_t size = element_bytes(call->values[1].type);
-    /* Where channels get no pad, the pixels of a row lie side by side in both. */
+    /* Without padding of channels, the pixels of a row are contiguous in input and output. */
     uint32_t pixels = in[3] == out[3] ? in[2] : 1;
     uint32_t length = pixels * in[3] * size;
     fill(&call->values[1], p->value);

@@ -1,6 +1,6 @@
 /**
  * @file
- * What the pools share: their windows on the map.
+ * The windows of pools on the map.
  */
 #pragma once
 

@@ -40,6 +40,15 @@ static inline bool dtn_cm_is_lstm_factor(int32_t multiplier, int32_t shift)
     return multiplier >= 0 && shift >= -31 && shift <= 30;
 }
 
+/** The weights of hidden states, behind those of inputs of a value [gates, units, in_features + units]. */
+static inline const int8_t *dtn_cm_hidden_weights(const dtn_tensor_t *weights, size_t gates, int32_t units,
+                                                  int32_t in_features)
+{
+    const size_t of_inputs = gates * (size_t)(uint32_t)units * (uint32_t)in_features;
+    /* The check refuses weights with fewer bytes. */
+    return (const int8_t *)weights->data + (of_inputs <= weights->bytes ? of_inputs : 0);
+}
+
 /** Weights and factors of the gates. */
 typedef struct {
     const int8_t *input_weights;  /**< [gates, units, in_features] */

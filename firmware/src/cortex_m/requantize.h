@@ -1,6 +1,6 @@
 /**
  * @file
- * What the operators share that bring values to another type and scale.
+ * The conversion of values to another type and scale.
  */
 #pragma once
 

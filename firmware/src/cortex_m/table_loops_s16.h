@@ -20,7 +20,7 @@ void dtn_cm_interpolate_elements(const dtn_cm_interpolate_s16_params_t *p, const
 void dtn_cm_requantize_to_s16(const dtn_cm_requantize_t *p, const int8_t *in, int16_t *out);
 void dtn_cm_requantize_to_s8(const dtn_cm_requantize_t *p, const int16_t *in, int8_t *out);
 
-/** Elements from `first` on, whatever their numbers. */
+/** Elements from `first` on, for any factors. */
 static inline void dtn_cm_interpolated_s16(const dtn_cm_interpolate_s16_params_t *p, const int16_t *in,
                                            const int32_t *table, int16_t *out, int32_t first)
 {

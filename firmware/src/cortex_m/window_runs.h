@@ -6,7 +6,7 @@
 
 #include "inner_loops.h"
 
-/** A window on the map, and the output pixel that is made of it. */
+/** A window on the map, and its output pixel. */
 typedef struct {
     dtn_cm_window_t rows;
     dtn_cm_window_t columns;

@@ -74,6 +74,26 @@ static inline void dtn_cm_column_as_row(dtn_cm_convolution_t *convolution, dtn_c
     convolution->p = row;
 }
 
+/**
+ * Defines the operator of a convolution. `is_valid` checks a call, and `run` gets the layer, whose column may have
+ * become a row, and the first written value.
+ */
+#define DTN_CM_CONVOLUTION(name, is_valid, run)                                                                        \
+    int32_t name(const dtn_operator_call_t *call, dtn_phase_t phase)                                                   \
+    {                                                                                                                  \
+        if (phase == DTN_PHASE_CHECK) {                                                                                \
+            return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;                                                      \
+        }                                                                                                              \
+        dtn_cm_convolution_t layer;                                                                                    \
+        if (!dtn_cm_convolution(call, &layer)) {                                                                       \
+            return DTN_REASON_OPERATOR;                                                                                \
+        }                                                                                                              \
+        dtn_cm_windows_t row;                                                                                          \
+        dtn_cm_column_as_row(&layer, &row);                                                                            \
+        run(&layer, &call->values[call->input_count]);                                                                 \
+        return DTN_OK;                                                                                                 \
+    }
+
 /** The number of adjacent channels of a depthwise convolution of one kind: all, or those of one input. */
 static inline size_t dtn_cm_channels_per_input(const dtn_cm_convolution_t *convolution)
 {
@@ -112,6 +132,26 @@ static inline dtn_cm_window_t dtn_cm_window(int32_t out, int32_t stride, int32_t
     }
     return window;
 }
+
+/** An axis of the maps of a convolution. */
+typedef struct {
+    int32_t in;
+    int32_t out;
+    int32_t kernel;
+    int32_t stride;
+    int32_t pad;
+    int32_t dilation;
+    size_t in_step; /**< elements from a position to the next */
+    size_t out_step;
+} dtn_cm_axis_t;
+
+/** The axes of a convolution's record `p`, of int8 or int16 inputs. */
+#define DTN_CM_AXIS_X(p)                                                                                               \
+    ((dtn_cm_axis_t){(p)->in_w, (p)->out_w, (p)->kernel_w, (p)->stride_w, (p)->pad_w, (p)->dilation_w,                 \
+                     (size_t)(p)->in_c, (size_t)(p)->out_c})
+#define DTN_CM_AXIS_Y(p)                                                                                               \
+    ((dtn_cm_axis_t){(p)->in_h, (p)->out_h, (p)->kernel_h, (p)->stride_h, (p)->pad_h, (p)->dilation_h,                 \
+                     (size_t)(p)->in_w * (size_t)(p)->in_c, (size_t)(p)->out_w * (size_t)(p)->out_c})
 
 /** Outputs first..end-1 of a line have windows without columns in the padding; there may be none. */
 typedef struct {

@@ -142,15 +142,6 @@ static int64_t sum(const elementwise_t *e, int64_t a, int64_t b)
     return e->kind == ADD ? left + right : left - right;
 }
 
-static int64_t leading_zeros(int32_t value)
-{
-    int64_t count = 0;
-    for (uint32_t bits = (uint32_t)value; count < 32 && (bits & UINT32_C(0x80000000)) == 0; bits <<= 1) {
-        count++;
-    }
-    return count;
-}
-
 /* a / 2^b, rounded as the output's register selects; b is 0 to 31. */
 static int64_t shifted_right(const elementwise_t *e, int64_t a, int64_t b)
 {
@@ -175,7 +166,7 @@ static int64_t result(const elementwise_t *e, int32_t a, int32_t b)
     case ABS:
         return dtn_ethosu_scaled(a < 0 ? -(int64_t)a : a, e->factor, rounding);
     case CLZ:
-        return leading_zeros(a);
+        return dtn_ethosu_leading_zeros(a);
     case SHR:
         return shifted_right(e, a, b);
     default:

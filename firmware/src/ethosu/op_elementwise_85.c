@@ -183,15 +183,6 @@ static int64_t scaled(const operand_t *operand, int32_t value)
     return (int64_t)(product + half + (value < 0 ? 0 - first : first)) >> operand->factor.shift;
 }
 
-static int64_t leading_zeros(int32_t value)
-{
-    int64_t count = 0;
-    for (uint32_t bits = (uint32_t)value; count < 32 && (bits & UINT32_C(0x80000000)) == 0; bits <<= 1) {
-        count++;
-    }
-    return count;
-}
-
 /* Combines two operands before the output's scale; `b` has as many bits as a shift needs. */
 static int64_t combined(const elementwise_t *e, int32_t a, int32_t b)
 {
@@ -214,7 +205,7 @@ static int64_t combined(const elementwise_t *e, int32_t a, int32_t b)
         return value < 0 ? -value : value;
     }
     case CLZ:
-        return leading_zeros(a);
+        return dtn_ethosu_leading_zeros(a);
     case SHR:
         return dtn_ethosu_scaled(a, (dtn_ethosu_factor_t){1, places}, e->output.rounding);
     case SHL:

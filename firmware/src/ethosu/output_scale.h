@@ -66,3 +66,13 @@ int64_t dtn_ethosu_scaled(int64_t value, dtn_ethosu_factor_t factor, dtn_ethosu_
 
 /** The output for a scaled value: adds the zero point, clamps to the limits, and applies the table. */
 int32_t dtn_ethosu_requantize(const dtn_ethosu_output_t *output, int64_t value);
+
+/** The number of zeros above the highest bit that is set. */
+static inline int64_t dtn_ethosu_leading_zeros(int32_t value)
+{
+    int64_t count = 0;
+    for (uint32_t bits = (uint32_t)value; count < 32 && (bits & UINT32_C(0x80000000)) == 0; bits <<= 1) {
+        count++;
+    }
+    return count;
+}

@@ -152,18 +152,24 @@ uint32_t dtn_state_bytes(const dtn_bundle_t *bundle)
     return (uint32_t)sizeof(saved_t) + dtn_value(bundle, step->first + step->inputs + TENSORS)->bytes;
 }
 
+/* Finds the state, and checks that `bytes` bytes hold a saved one. */
+static NeutronError find_saved(const dtn_executor_t *executor, const void *data, size_t bytes, dtn_tensor_t *values)
+{
+    NeutronError error = find(executor, values);
+    if (error == ENONE && data == NULL) {
+        error = dtn_error(DTN_REASON_NULL_POINTER, 0);
+    } else if (error == ENONE && bytes < sizeof(saved_t) + values[TENSORS].bytes) {
+        error = dtn_error(DTN_REASON_STATE_SIZE, 0);
+    }
+    return error;
+}
+
 NeutronError dtn_executor_save_state(const dtn_executor_t *executor, void *data, size_t bytes)
 {
     dtn_tensor_t values[2];
-    NeutronError error = find(executor, values);
+    NeutronError error = find_saved(executor, data, bytes, values);
     if (error != ENONE) {
         return error;
-    }
-    if (data == NULL) {
-        return dtn_error(DTN_REASON_NULL_POINTER, 0);
-    }
-    if (bytes < sizeof(saved_t) + values[TENSORS].bytes) {
-        return dtn_error(DTN_REASON_STATE_SIZE, 0);
     }
     if (*status_of(values) != COMPLETE) {
         return dtn_error(DTN_REASON_STATE_LOST, begin_of(executor->bundle));
@@ -179,15 +185,9 @@ NeutronError dtn_executor_load_state(dtn_executor_t *executor, const void *data,
 {
     dtn_tensor_t values[2];
     saved_t saved;
-    NeutronError error = find(executor, values);
+    NeutronError error = find_saved(executor, data, bytes, values);
     if (error != ENONE) {
         return error;
-    }
-    if (data == NULL) {
-        return dtn_error(DTN_REASON_NULL_POINTER, 0);
-    }
-    if (bytes < sizeof(saved_t) + values[TENSORS].bytes) {
-        return dtn_error(DTN_REASON_STATE_SIZE, 0);
     }
     const uint8_t *tensors = (const uint8_t *)data + sizeof saved;
     memcpy(&saved, data, sizeof saved);

@@ -21,7 +21,7 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_has_size(out, DTN_CM_LIST(out->type == DTN_TYPE_S64 ? 8 : 4, p->outer, p->inner));
 }
 
-/* True for an element that is larger than another one. Whatever is not a number is not, and all others are than it. */
+/* True for an element that is larger than another one. NaN is never better, and all numbers are better than NaN. */
 static bool is_larger(const dtn_tensor_t *in, size_t one, size_t other, int32_t sign)
 {
     if (in->type == DTN_TYPE_F32) {

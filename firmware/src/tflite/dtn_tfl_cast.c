@@ -28,19 +28,8 @@ static int64_t truncated(float x, uint32_t type)
 
 static int64_t load(const dtn_tensor_t *value, size_t at, uint32_t target)
 {
-    switch (value->type) {
-    case DTN_TYPE_F32:
-        return truncated(((const float *)value->data)[at], target);
-    case DTN_TYPE_S64:
-        return ((const int64_t *)value->data)[at];
-    case DTN_TYPE_S32:
-        return ((const int32_t *)value->data)[at];
-    case DTN_TYPE_S16:
-    case DTN_TYPE_S8:
-        return dtn_tfl_at(value, at);
-    default:
-        return ((const uint8_t *)value->data)[at];
-    }
+    return value->type == DTN_TYPE_F32 ? truncated(((const float *)value->data)[at], target)
+                                       : dtn_tfl_whole_at(value, at);
 }
 
 static void store(const dtn_tensor_t *value, size_t at, int64_t number)

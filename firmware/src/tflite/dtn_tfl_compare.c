@@ -22,21 +22,6 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_index_is_inside(p->dims, p->b_strides, call->values[2].bytes, call->values[1].bytes / item);
 }
 
-static int64_t whole(const dtn_tensor_t *value, size_t at)
-{
-    switch (value->type) {
-    case DTN_TYPE_S64:
-        return ((const int64_t *)value->data)[at];
-    case DTN_TYPE_S32:
-        return ((const int32_t *)value->data)[at];
-    case DTN_TYPE_S16:
-    case DTN_TYPE_S8:
-        return dtn_tfl_at(value, at);
-    default:
-        return ((const uint8_t *)value->data)[at];
-    }
-}
-
 static int64_t scaled(int64_t x, int32_t zero_point, int32_t multiplier, int32_t shift)
 {
     return dtn_cm_requantize(((int32_t)x - zero_point) * (1 << LEFT_SHIFT), multiplier, shift);
@@ -62,7 +47,7 @@ static bool result(const params_t *p, const dtn_tensor_t *values, size_t a, size
         float x = ((const float *)values[0].data)[a], y = ((const float *)values[1].data)[b];
         return holds(p->kind, x < y, x == y);
     }
-    int64_t x = whole(&values[0], a), y = whole(&values[1], b);
+    int64_t x = dtn_tfl_whole_at(&values[0], a), y = dtn_tfl_whole_at(&values[1], b);
     if (p->scaled == 1) {
         x = scaled(x, p->a_zp, p->a_multiplier, p->a_shift);
         y = scaled(y, p->b_zp, p->b_multiplier, p->b_shift);

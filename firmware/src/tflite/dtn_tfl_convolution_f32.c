@@ -49,8 +49,8 @@ typedef struct {
 } axis_t;
 
 /*
- * The tap of a kernel that reads an element of the map, in ascending order of these: of a transposed convolution from
- * the last tap on. False where step `k` reads none.
+ * The tap of a kernel that reads an element of the map, in ascending order of these: a transposed convolution starts at
+ * the last tap. False if step `k` reads none.
  */
 static bool tap(const axis_t *axis, bool transposed, int32_t k, int32_t *weight, int32_t *place)
 {

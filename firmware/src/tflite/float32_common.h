@@ -1,6 +1,6 @@
 /**
  * @file
- * What operators with numbers of float32 share.
+ * Float32 numbers of operators: their bits, limits, square roots.
  */
 #ifndef DTN_TFLITE_FLOAT32_COMMON_H
 #define DTN_TFLITE_FLOAT32_COMMON_H

@@ -1,7 +1,6 @@
 /**
  * @file
- * What the operators with TFLite's arithmetic share: elements of int8 or int16, factors, and walks over operands of
- * which some repeat.
+ * Elements of int8 or int16, factors, and loops over broadcast operands, for operators with TFLite's arithmetic.
  */
 #ifndef DTN_TFLITE_INTEGER_COMMON_H
 #define DTN_TFLITE_INTEGER_COMMON_H
@@ -71,6 +70,22 @@ static inline uint32_t dtn_tfl_elements(const dtn_tensor_t *value)
 static inline int32_t dtn_tfl_at(const dtn_tensor_t *value, size_t at)
 {
     return value->type == DTN_TYPE_S16 ? ((const int16_t *)value->data)[at] : ((const int8_t *)value->data)[at];
+}
+
+/** An element of any integer type or of bools. */
+static inline int64_t dtn_tfl_whole_at(const dtn_tensor_t *value, size_t at)
+{
+    switch (value->type) {
+    case DTN_TYPE_S64:
+        return ((const int64_t *)value->data)[at];
+    case DTN_TYPE_S32:
+        return ((const int32_t *)value->data)[at];
+    case DTN_TYPE_S16:
+    case DTN_TYPE_S8:
+        return dtn_tfl_at(value, at);
+    default:
+        return ((const uint8_t *)value->data)[at];
+    }
 }
 
 /** Writes an element of int8 or int16. */

@@ -1,6 +1,6 @@
 /**
  * @file
- * What the reductions share: the check of the dimensions that stay and of those that are reduced.
+ * The check of a reduction's dimensions: those that stay and those that are reduced.
  */
 #ifndef DTN_TFLITE_REDUCTIONS_H
 #define DTN_TFLITE_REDUCTIONS_H

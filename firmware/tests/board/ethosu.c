@@ -14,9 +14,10 @@
 #include "deuteron/executor.h"
 #include "deuteron/npu.h"
 #include "deuteron/port.h"
-#include "guards.h"
+#include "mpu_guards.h"
 #include "npu.h"
 #include "semihost.h"
+#include "systick.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -33,14 +34,6 @@ enum {
     BLOCK = 2048,
     TICK_ON = 7
 };
-
-typedef struct {
-    volatile uint32_t control;
-    volatile uint32_t reload;
-    volatile uint32_t value;
-} systick_t;
-
-#define SYSTICK ((systick_t *)0xE000E010U)
 
 extern const dtn_bundle_t dtn_bundle, other;
 

@@ -11,7 +11,7 @@
 
 #include "../../src/driver/model.h"
 #include "../random_call.h"
-#include "../tables.h"
+#include "../reference_kernels.h"
 #include "semihost.h"
 
 /* Behind each block of memory, and so before the next: bytes that nothing may change. */

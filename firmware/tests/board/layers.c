@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "../layer_call.h"
+#include "guarded_values.h"
 #include "semihost.h"
-#include "slots.h"
 
 static int8_t expected[DTN_SLOT_BYTES];
 static char line[64];

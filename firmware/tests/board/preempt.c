@@ -11,19 +11,12 @@
 #include "deuteron/port.h"
 #include "fetch.h"
 #include "semihost.h"
+#include "systick.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 enum { LATENCY_NS = 50000, BYTES = 4096, OUTPUTS = 3, FAILING_WAIT = 2, PEND_TICK = 1 << 26, TICK_ON = 7 };
-
-typedef struct {
-    volatile uint32_t control;
-    volatile uint32_t reload;
-    volatile uint32_t value;
-} systick_t;
-
-#define SYSTICK ((systick_t *)0xE000E010U)
 
 extern const dtn_bundle_t dtn_bundle, urgent, greedy;
 extern const dtn_memory_t dtn_bundle_memories[], urgent_memories[], greedy_memories[];

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "deuteron/executor.h"
+#include "guarded_values.h"
 #include "semihost.h"
-#include "slots.h"
 
 extern const dtn_bundle_t dtn_bundle;
 extern const dtn_memory_t dtn_bundle_memories[];

@@ -1,6 +1,6 @@
 /**
  * @file
- * Of the counters in Arm's driver what a port calls, for a test that stands in for them.
+ * The functions for counters in Arm's driver that a port calls; a test replaces them.
  */
 #pragma once
 

@@ -49,12 +49,12 @@ class Work(Enum):
     COMPARE = "compare"
     CHOICE = "choice"
     RESIZE = "resize"  # bilinear interpolation
-    WIDE_LAYER = "wide_layer"  # int16 activations, here and below
-    WIDE_DEPTHWISE = "wide_depthwise"
-    WIDE_SUM = "wide_sum"
-    WIDE_PRODUCT = "wide_product"
-    WIDE_TABLE = "wide_table"
-    WIDE_POOL = "wide_pool"
+    INT16_LAYER = "wide_layer"  # int16 activations, here and below
+    INT16_DEPTHWISE = "wide_depthwise"
+    INT16_SUM = "wide_sum"
+    INT16_PRODUCT = "wide_product"
+    INT16_TABLE = "wide_table"
+    INT16_POOL = "wide_pool"
     REQUANTIZE = "requantize"  # between 8 and 16 bits
     NOTHING = "nothing"  # a view, or fused into the operator before
     UNKNOWN = "unknown"  # not counted
@@ -63,7 +63,7 @@ class Work(Enum):
     def multiplies(self) -> bool:
         """True if its terms are multiply-accumulates."""
         narrow = (Work.CONVOLUTION, Work.WINOGRAD, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
-        return self in (*narrow, Work.WIDE_LAYER, Work.WIDE_DEPTHWISE)
+        return self in (*narrow, Work.INT16_LAYER, Work.INT16_DEPTHWISE)
 
 
 class InnerWork(Enum):

@@ -68,22 +68,22 @@ def _call(bundle: Bundle, blocks: "_Blocks", at: int, step: Step) -> KernelCall:
     most = 2 if function == TRANSPOSED else int(function in RECORDS)
     if not function or scratch > most or any(ref.buffer in blocks.whole for ref in refs):
         return _opaque(refs, (at,))
-    reads, (*rooms, output) = refs[: len(step.inputs)], refs[len(step.inputs) :]
+    reads, (*workspaces, output) = refs[: len(step.inputs)], refs[len(step.inputs) :]
     record: KernelParams = Words(step.params)
     if function in RECORDS:
         words = tuple(word - (word >> 31 << 32) for word in step.params)
         record = RECORDS[function].from_words(words[int(function == COPY) :])
         if isinstance(record, CopyParams):
             output = Ref(output.buffer, output.offset + words[0], output.nbytes - words[0])
-    if rooms:
+    if workspaces:
         needed = catalogue.scratch(catalogue.BY_SYMBOL[function], record)
-        rooms = [
+        workspaces = [
             Ref(f"scratch of step {at}", 0, min(count, ref.nbytes))
-            for ref, (count, _) in zip(rooms, needed, strict=True)
+            for ref, (count, _) in zip(workspaces, needed, strict=True)
         ]
-    operands = (*reads, output, *rooms)
+    operands = (*reads, output, *workspaces)
     params = CpuParams(function, record, tuple(ref.nbytes for ref in operands), len(reads))
-    kernel = Kernel(0, function, tuple(map(str, range(len(reads)))), CpuParams, workspace=bool(rooms))
+    kernel = Kernel(0, function, tuple(map(str, range(len(reads)))), CpuParams, workspace=bool(workspaces))
     return KernelCall(kernel, operands, params, (at,))
 
 
@@ -217,9 +217,9 @@ class _Tables:
         if not isinstance(params, CpuParams) or not params.function:
             return step
         output = step.outputs[-1]
-        rooms = [self._part(ref, output, ElementType.U8) for ref in call.operands[params.output + 1 :]]
+        workspaces = [self._part(ref, output, ElementType.U8) for ref in call.operands[params.output + 1 :]]
         if call.stripe is None:
-            return replace(step, outputs=(*rooms, output))
+            return replace(step, outputs=(*workspaces, output))
         templates = (output,) if call.stripe.kept else step.inputs
         reads = [self._part(ref, at) for ref, at in zip(call.operands, templates, strict=False)]
         words = params.words()
@@ -232,7 +232,7 @@ class _Tables:
             step,
             index=self._operators.index(params.function),
             inputs=tuple(reads),
-            outputs=(*rooms, self._part(call.operands[params.output], output)),
+            outputs=(*workspaces, self._part(call.operands[params.output], output)),
             params=tuple(word & 0xFFFFFFFF for word in words),
             title=f"{step.title}, {call.stripe}",
         )

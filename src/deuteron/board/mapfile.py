@@ -60,14 +60,14 @@ def pieces(text: str) -> tuple[Piece, ...]:
 
 def _pieces(body: str) -> Iterator[Piece]:
     output = ""
-    for line in _whole_lines(body):
+    for line in _unwrapped_lines(body):
         if match := _OUTPUT.match(line):
             output = match[1]
         elif (match := _INPUT.match(line)) and int(match[3], 16):
             yield Piece(output, match[1], int(match[2], 16), int(match[3], 16), match[4] or "")
 
 
-def _whole_lines(body: str) -> Iterator[str]:
+def _unwrapped_lines(body: str) -> Iterator[str]:
     """Yield the lines; joins those that ld broke after a long name."""
     name = ""
     for line in map(str.rstrip, body.splitlines()):

@@ -132,13 +132,13 @@ class _Waiting:
 
     Args:
         left: the proposals.
-        room: bytes for the partitions; 0 for as little as possible.
+        available: bytes for the partitions; 0 for as little as possible.
         uncut: bytes that Vela needs for the uncut model.
         ratio: the same as a multiple of what is expected.
     """
 
-    def __init__(self, left: list[_Proposal], room: int, uncut: int, ratio: float) -> None:
-        self.left, self._room, self._uncut = left, room, uncut
+    def __init__(self, left: list[_Proposal], available: int, uncut: int, ratio: float) -> None:
+        self.left, self._available, self._uncut = left, available, uncut
         self._idle: set[int] = set()
         self._ratios: dict[tuple[tuple[int, int], ...], float] = {}
         self._seen = [ratio]
@@ -162,7 +162,7 @@ class _Waiting:
 
     def _order(self, each: _Proposal) -> tuple[bool, bool, float]:
         expected = each.expected * self._ratios.get(each.ends, sum(self._seen) / len(self._seen))
-        is_above = expected > _NEAR * self._room
+        is_above = expected > _NEAR * self._available
         return each.covered <= self._idle, is_above, expected if is_above else each.cost
 
 
@@ -254,11 +254,11 @@ class VelaSearch:
     def _proposed(self, search: SegmentSearch, least: Candidate) -> "_Waiting":
         """Return segments to cut together."""
         size = least.sram - self._outside
-        room = size if self._budget is None else self._budget - self._outside
-        parts = _LIMITS if self._budget is not None and room > 0 else ()
-        limits = [round(part * room) for part in parts]
+        available = size if self._budget is None else self._budget - self._outside
+        parts = _LIMITS if self._budget is not None and available > 0 else ()
+        limits = [round(part * available) for part in parts]
         lower = [round(part * size) for part in _PARTS]
-        limits += [limit for limit in lower if limit < _LIMITS[-1] * room] or lower
+        limits += [limit for limit in lower if limit < _LIMITS[-1] * available] or lower
         combined: list[tuple[Tried, ...]] = []
         for limit in limits:
             for kept in _POLICIES:
@@ -268,7 +268,7 @@ class VelaSearch:
         peak = max(range(len(search.live)), key=search.live.__getitem__)
         proposed = [each for each in proposed if peak in each.covered] or proposed
         ratio = max(1.0, size / max(1, search.expected(())))
-        return _Waiting(proposed, room if self._budget is not None else 0, size, ratio)
+        return _Waiting(proposed, available if self._budget is not None else 0, size, ratio)
 
     def _fits(self, one: Candidate) -> bool:
         return self._budget is None or one.sram <= self._budget

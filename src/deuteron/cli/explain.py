@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
+from deuteron.cli.options import PATH, file_options, note_missing_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH)
-@tflite_target_option
-@tflite_options
-@etrecord_option
+@file_options
 def command(
     printer: Printer, *, path: Path, target: str | None, etrecord: Path | None, tflite: "TfliteOptions"
 ) -> None:

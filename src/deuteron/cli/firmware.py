@@ -9,7 +9,7 @@ import click
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
+from deuteron.cli.options import PATH, choice, file_options, note_missing_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH)
-@tflite_target_option
-@tflite_options
-@etrecord_option
+@file_options
 @click.option(
     "--board",
     metavar="an500|an505|an547",

@@ -152,6 +152,11 @@ etrecord_option = click.option(
 """The ETRecord, for facts about a .pte that its build would have."""
 
 
+def file_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Add the options of files that are no builds: the target, those of TFLite files, and the ETRecord."""
+    return tflite_target_option(tflite_options(etrecord_option(function)))
+
+
 def note_missing_facts(printer: Printer, path: Path, target: str | None, etrecord: Path | None) -> None:
     """Print a note on the facts that a program without its build lacks."""
     from deuteron import api

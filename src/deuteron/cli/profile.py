@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
+from deuteron.cli.options import PATH, file_options, note_missing_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -22,9 +22,7 @@ BY = ("module", "line", "operator", "kernel")
 
 @new_command
 @click.argument("directory", metavar="DIR|FILE", type=PATH, required=False)
-@tflite_target_option
-@tflite_options
-@etrecord_option
+@file_options
 @click.option(
     "--on",
     metavar=ON,

@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
-from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
+from deuteron.cli.options import PATH, choice, file_options, note_missing_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH, required=False)
-@tflite_target_option
-@tflite_options
-@etrecord_option
+@file_options
 @click.option("--compare", metavar="A B", type=(PATH, PATH), help="Compare two builds, largest changes first.")
 @click.option(
     "--flash-bandwidth", metavar="RATE", help="Bandwidth of the flash (`100MB/s`), instead of the planned one."

@@ -162,11 +162,11 @@ def build(
         batches = None if module.calibration is None else [*module.calibration]
         module = replace(module, calibration=batches)
         flash_left = budget - _constant_bytes(build(module, (), target=target, options=_int8(options), keep=keep))
-        result, misfits = made(module, flash_left=flash_left), frozenset[int]()
+        result, oversized = made(module, flash_left=flash_left), frozenset[int]()
         while _constant_bytes(result) > budget:  # the layers share fewer factors than those of eight bits
-            misfits |= {len(result.packed)}
+            oversized |= {len(result.packed)}
             try:
-                result = made(module, flash_left=flash_left, misfits=misfits)
+                result = made(module, flash_left=flash_left, oversized=oversized)
             except CapacityError:
                 break
     arena.check(result.pte, result.manifest)
@@ -188,7 +188,7 @@ def _built(
     keep: Mapping[str, str],
     score: Score | None,
     flash_left: int | None = None,
-    misfits: frozenset[int] = frozenset(),
+    oversized: frozenset[int] = frozenset(),
 ) -> BuildResult:
     """Return a finished build, which may exceed budgets of the CPU's memories."""
     observed, stream = exported.observed, exported.stream
@@ -202,7 +202,7 @@ def _built(
         subset = CalibrationSubset(variables)
         if variables and score:
             raise _no_score(variables[0])
-        compiled = _compile(exported, trainer, arch, options, steps, keep, subset, score, flash_left, misfits)
+        compiled = _compile(exported, trainer, arch, options, steps, keep, subset, score, flash_left, oversized)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -330,7 +330,7 @@ def _compile(
     subset: CalibrationSubset,
     score: Score | None,
     flash_left: int | None,
-    misfits: frozenset[int],
+    oversized: frozenset[int],
 ) -> _Compiled:
     """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
@@ -357,7 +357,7 @@ def _compile(
         score=None if score is None else lambda module: score(partial(_called, module)),
         flash_left=flash_left,
         further=further,
-        misfits=misfits,
+        oversized=oversized,
     )
     session = run(flow, capture.Captured(graph), sample)
     manager = session.get_executorch_program_manager()

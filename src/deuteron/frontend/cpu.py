@@ -35,7 +35,7 @@ _ADDED = {
     "_to_dim_order_copy": _COPIES,
     "transpose": _COPIES,
     "quantized_activation": (Work.TABLE, _SCALES),
-    "interpolate_s16": (Work.WIDE_TABLE, _SCALES),
+    "interpolate_s16": (Work.INT16_TABLE, _SCALES),
     **dict.fromkeys(
         ("requantize_s16", "requantize_s8"), (Work.REQUANTIZE, "brings values to the dtype that their reader takes")
     ),

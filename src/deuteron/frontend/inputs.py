@@ -137,7 +137,7 @@ def check_early(batches: Iterable[object], example: Inputs, time: int | None = N
 
 
 class _Begun(Iterable[object]):
-    """Batches whose first iteration goes on from where it has begun: a data loader begins as often as is needed."""
+    """Batches whose first iteration continues after the first batches; further iterations restart the data loader."""
 
     def __init__(self, batches: Iterable[object], head: list[object], rest: Iterator[object]) -> None:
         self._batches, self._first = batches, (head, rest)

@@ -56,13 +56,13 @@ _BY_ELEMENTS: Mapping[str, Work] = {
     "upsample_bilinear2d": Work.RESIZE,
     "table": Work.TABLE,
 }
-_WIDE: Mapping[Work, Work] = {
-    **dict.fromkeys((Work.CONVOLUTION, Work.POINTS, Work.LINEAR), Work.WIDE_LAYER),
-    **dict.fromkeys((Work.DEPTHWISE, Work.APART), Work.WIDE_DEPTHWISE),
-    **dict.fromkeys((Work.AVERAGE, Work.LARGEST), Work.WIDE_POOL),
-    Work.SUM: Work.WIDE_SUM,
-    Work.PRODUCT: Work.WIDE_PRODUCT,
-    Work.TABLE: Work.WIDE_TABLE,
+_INT16: Mapping[Work, Work] = {
+    **dict.fromkeys((Work.CONVOLUTION, Work.POINTS, Work.LINEAR), Work.INT16_LAYER),
+    **dict.fromkeys((Work.DEPTHWISE, Work.APART), Work.INT16_DEPTHWISE),
+    **dict.fromkeys((Work.AVERAGE, Work.LARGEST), Work.INT16_POOL),
+    Work.SUM: Work.INT16_SUM,
+    Work.PRODUCT: Work.INT16_PRODUCT,
+    Work.TABLE: Work.INT16_TABLE,
 }
 """The kind of work for int16 activations."""
 
@@ -125,8 +125,8 @@ def name_of(node: fx.Node) -> str:
 def _work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]:
     """The kind of work of a node on a CPU core, and its numbers of elements and terms."""
     work, elements, terms = _narrow_work_of(node, constants)
-    is_wide = any(_read(arg).dtype == torch.int16 for arg in node.all_input_nodes if arg.name not in constants)
-    return _WIDE.get(work, work) if is_wide else work, elements, terms
+    is_int16 = any(_read(arg).dtype == torch.int16 for arg in node.all_input_nodes if arg.name not in constants)
+    return _INT16.get(work, work) if is_int16 else work, elements, terms
 
 
 def _narrow_work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]:

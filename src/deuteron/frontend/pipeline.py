@@ -125,7 +125,7 @@ class Flow:
         repeats: whether the caller repeats a run that ends with `heterogeneous.LeftOverError`.
         score: measures a model for `options.max_loss`: a larger number is better.
         flash_left: bytes that int8 weights leave of the flash budget of `WeightBits.AUTO`; below 0 if they exceed it.
-        misfits: numbers of layers with four bits whose finished programs exceed the flash budget.
+        oversized: numbers of layers with four bits whose finished programs exceed the flash budget.
         packed: nodes of layers with weights of four bits, once the model has been quantised.
         further: more inputs on which the rewritten float model is compared with the exported one.
         stage: the current stage.
@@ -145,7 +145,7 @@ class Flow:
     repeats: bool = False
     score: Callable[[fx.GraphModule], float] | None = None
     flash_left: int | None = None
-    misfits: frozenset[int] = frozenset()
+    oversized: frozenset[int] = frozenset()
     packed: tuple[str, ...] = ()
     further: Sequence[Inputs] = ()
     stage: Stage = Stage.EXPORT
@@ -252,8 +252,8 @@ class Flow:
         """Return the selection of nodes with int16 activations; None without any."""
         if self.options.min_sqnr is not None and self.options.has_mixed_activations:
             return mixed_precision.Search(self.options.min_sqnr, self._batches)
-        is_wide = self.options.state_dtype is Activations.INT16
-        self._state_nodes = mixed_precision.StateNodes(self.variables) if is_wide and self.variables else None
+        is_int16 = self.options.state_dtype is Activations.INT16
+        self._state_nodes = mixed_precision.StateNodes(self.variables) if is_int16 and self.variables else None
         return self._state_nodes
 
     def _partitioner(self) -> Any:
@@ -286,6 +286,7 @@ class Flow:
             training.evaluate(model)
         check_norms(model)
         check_repeatable(model)
+        keeps_float_layers = self.npu_backend.keeps_float_layers and not self._has_cortex_m
         self._original = rewrite_equivalence.original(model, [self.sample, *self.further])
         boolean_indices.write(model)
         doubles.narrow(model, self.sample)
@@ -304,12 +305,12 @@ class Flow:
         else:
             indexed_writes.write_sums(model)
         composites.write_outer(model)
-        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
+        if not keeps_float_layers:
             computed_weights.write(model)
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
-        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
+        if not keeps_float_layers:
             unpools.write(model)
             volumes.write(model)
             dilated_pools.write(model)
@@ -347,7 +348,7 @@ class Flow:
         self.npu_backend.write(model)
         if self._has_cortex_m:
             program_checks.check_indices(model)
-        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
+        if not keeps_float_layers:
             program_checks.check_weights(model)
         annotations.copy_shared_biases(model)
         give_strides(model)
@@ -387,7 +388,7 @@ class Flow:
             self.score,
             self.options.max_loss,
             None if left is None else left + sum(layer.bytes[0] for layer in layers),
-            self.misfits,
+            self.oversized,
         )
         chooser = weight_bits.Chooser(model, self.float_model, layers, self._batches())
         return tuple(layer.name for layer in chooser.run(limits, trains=self.train is not None))

@@ -33,7 +33,7 @@ class Arena:
 
 
 def arena_of(model: FlatModel) -> Arena:
-    """Return the arena of a model by liveness: a lower bound of what a planner of addresses reaches."""
+    """Return the arena of a model by liveness: a lower bound of any address planner's result."""
     live = live_bytes(model, {})
     copied = sum(nbytes(model.tensors[op.outputs[0]]) for op in model.operators if op.name in MOVES)
     work = sum(macs(model, at) for at in range(len(model.operators)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.int16 import WIDE
+from deuteron.operators.int16 import INT16_OPERATORS
 from deuteron.operators.kernel_params import (
     AddParams,
     BroadcastParams,
@@ -160,7 +160,7 @@ ADDED: tuple[CpuOperator, ...] = (
     CpuOperator("where", ("condition", "a", "b"), WhereParams),
     CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams),
     CpuOperator("masked_softmax", ("input", "table", "mask"), MaskedSoftmaxParams),
-    *WIDE,
+    *INT16_OPERATORS,
     *RECURRENT,
 )
 
@@ -172,6 +172,8 @@ FORMER_NAMES = MappingProxyType(
         "choose": "where",
         "requantise_s16": "requantize_s16",
         "requantise_s8": "requantize_s8",
+        "sum_s16": "broadcast_add_s16",
+        "product_s16": "broadcast_mul_s16",
     }
 )
 """Names of operators in programs of older releases, which still run."""

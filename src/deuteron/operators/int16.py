@@ -39,7 +39,7 @@ class ConvolutionS16Params(GroupedConvolutionParams):
 
 
 @dataclass(frozen=True, slots=True)
-class SumS16Params(BroadcastParams):
+class AddS16Params(BroadcastParams):
     """Broadcasting sum; strides are in elements, 0 repeats.
 
         out = clamp(rne((a * a_mult + b * b_mult) / 2^shift)), shift 1..62
@@ -55,7 +55,7 @@ class SumS16Params(BroadcastParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ProductS16Params(BroadcastParams):
+class MulS16Params(BroadcastParams):
     """Broadcasting product; strides are in elements, 0 repeats: clamp(rne(a * b * mult / 2^shift)), shift 1..62."""
 
     mult: int
@@ -119,10 +119,10 @@ class RequantizeParams(KernelParams):
     out_zp: int
 
 
-WIDE: tuple[CpuOperator, ...] = (
+INT16_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("convolution_s16", ("input", "weights", "multipliers", "shifts", "bias"), ConvolutionS16Params),
-    CpuOperator("sum_s16", ("a", "b"), SumS16Params),
-    CpuOperator("product_s16", ("a", "b"), ProductS16Params),
+    CpuOperator("broadcast_add_s16", ("a", "b"), AddS16Params),
+    CpuOperator("broadcast_mul_s16", ("a", "b"), MulS16Params),
     CpuOperator("interpolate_s16", ("input", "table"), InterpolateS16Params),
     CpuOperator("pool_s16", ("input",), PoolS16Params),
     CpuOperator("reduce_sum_s16", ("input",), ReduceSumS16Params),

@@ -76,7 +76,7 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
             return Work.LINEAR, gates * elements, gates * elements * (record.in_features + record.units)
         case tflite.ConvolutionParams():
             depth = record.kernel_h * record.kernel_w * (record.in_c // record.groups)
-            return Work.WIDE_LAYER, elements, elements * depth
+            return Work.INT16_LAYER, elements, elements * depth
         case AveragePoolParams() | MaxPoolParams():
             return WORKS.get(function, Work.UNKNOWN), elements, elements * record.kernel_h * record.kernel_w
         case CopyParams() | RegionCopyParams():

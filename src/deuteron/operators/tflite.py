@@ -1,7 +1,7 @@
 """Operators with the arithmetic of TFLite's reference kernels: the values and parameter words of each call.
 
 This table is the one definition of `firmware/include/deuteron/tflite.h` (`tools/gen_headers.py`). It has the operators
-that round otherwise than those of `cortex_m.py` and `added.py`, and those that these lack.
+that round otherwise than those of `cortex_m.py` and `custom_ops.py`, and those that these lack.
 
 A factor is multiplier * 2^(shift - 31), multiplier 0 or more, shift -31..30. R(x) is TFLite's product with a factor,
 `MultiplyByQuantizedMultiplier`: it rounds to nearest after the multiplication, and after the shift to the right again,
@@ -268,7 +268,7 @@ class L2NormalizeParams(KernelParams):
 class CompareParams(BroadcastParams):
     """Broadcasting comparison of two tensors of one type, to bool: `kind` 0 is a < b, 1 a <= b, 2 a == b, 3 a != b.
 
-    With `scaled` 1, of int8 and int16 alone, what is compared is R((x - zp) * 2^8), each with its own factor.
+    With `scaled` 1, for int8 and int16 only, the compared numbers are R((x - zp) * 2^8), each with its own factor.
     """
 
     kind: int

@@ -157,8 +157,9 @@ class BatchMatmulF32Params(KernelParams):
 class ResizeBilinearF32Params(ChannelMapParams):
     """Bilinear interpolation in float32, NHWC, of float32, or of int8 that is uint8 in the file, stored 128 lower.
 
-    Output row i is at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2; so are columns. The
-    four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to nearest.
+    Output row i is at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2; columns have the same
+    rule. The four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to
+    nearest.
     """
 
     scale_h: int

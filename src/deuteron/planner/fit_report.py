@@ -121,16 +121,16 @@ def _fetched_error(program: Program, packed: Packing, budget: Budget) -> Capacit
     split = "give this layer fewer inputs" if needed.is_piece else "split this layer into smaller ones"
     weights = "the smallest piece of the weights of this call" if needed.is_piece else "the weights of this call"
     if budget.weights is not None and budget.weights < least:
-        room = f", or give `--weights-budget {least}` or more"
+        advice = f", or give `--weights-budget {least}` or more"
         if scratch + least > budget.sram:
-            room += f" and `--sram-budget {scratch + least + budget.other_bytes}`"
+            advice += f" and `--sram-budget {scratch + least + budget.other_bytes}`"
         return _error(
             program,
             needed.call,
             f"{weights} need{'s' * needed.is_piece} {least:,} bytes of SRAM at once, `--weights-budget` allows "
             f"{budget.weights:,}; the largest are:",
             own,
-            hint=f"{split}{room}",
+            hint=f"{split}{advice}",
             needed=scratch + least + budget.other_bytes,
         )
     return _error(

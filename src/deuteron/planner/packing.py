@@ -132,5 +132,5 @@ def best_fit_packing(blocks: Iterable[Lifetime], order: Key) -> dict[Lifetime, i
 
 def _shuffled(seed: int) -> Key:
     """Return a key that sorts by size, largest first, each size multiplied by a random factor between 1 and 2."""
-    noise = random.Random(seed)  # noqa: S311 - reproducible, and nobody's secret
+    noise = random.Random(seed)  # noqa: S311 - reproducible, and no secret
     return lambda block: (-round(block.nbytes * (1 + noise.random())),)

@@ -161,7 +161,7 @@ def _moments(blocks: Sequence[Lifetime]) -> list[int]:
 
 def _orders(blocks: Sequence[Lifetime]) -> Iterator[list[int]]:
     """Generate orders in which blocks are tried, endlessly: by several keys, then by these keys with noise."""
-    noise = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
+    noise = random.Random(1)  # noqa: S311 - reproducible, and no secret
     peaks = _peaks(blocks)
     keys: tuple[Callable[[int, int, int], int], ...] = (
         lambda size, time, _: size * time,

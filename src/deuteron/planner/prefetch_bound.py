@@ -8,7 +8,7 @@ into the area, a run takes at least, for every i,
     max(0, P(i) - (A - max(0, M - U))) / bandwidth + C(i..end)
 
 First bound: fetches are issued between calls. Chunks that are issued before call k must fit next to the S(k) bytes that
-k is the last to read. The rest of what calls k+1..i need is transferred after k and before i.
+k is the last to read. The other bytes that calls k+1..i need are transferred after k and before i.
 
 Second bound: let M be the bytes of the largest chunk that is not resident. While it is read, and occupies as much
 scratch as possible, at most the rest of the area is resident. The rest of P(i) is transferred before i. M is unknown,
@@ -53,12 +53,12 @@ def lower_bound(
     free = scratch.free(len(costs.calls))
     most_free = max(free, default=0)
 
-    def late(done: int, room: int, before: int, most: int = max(sizes)) -> int:
-        """The bound if bytes up to `done` + `room` are in SRAM at cycle `before`; chunks have at most `most` bytes."""
-        at = int(np.searchsorted(needed, done + room, "right"))
+    def late(done: int, capacity: int, before: int, most: int = max(sizes)) -> int:
+        """The bound if bytes up to `done` + `capacity` are in SRAM at cycle `before`; `most` is the largest chunk."""
+        at = int(np.searchsorted(needed, done + capacity, "right"))
         if at == len(parts):
             return before
-        rest = needed[at:] - (done + room)
+        rest = needed[at:] - (done + capacity)
         transfers = -(-rest * engine.clock // engine.flash_bandwidth)
         return before + int(np.max(transfers - rest // -most * engine.fetch_latency + after[at:]))
 
@@ -69,7 +69,7 @@ def lower_bound(
 
 
 def _after_calls(
-    parts: Sequence[Chunk], elapsed: Sequence[int], room: Sequence[int], late: Callable[[int, int, int], int]
+    parts: Sequence[Chunk], elapsed: Sequence[int], capacity: Sequence[int], late: Callable[[int, int, int], int]
 ) -> Iterator[int]:
     """Yield the first bound for each call k."""
     read = 0
@@ -78,4 +78,4 @@ def _after_calls(
         ending[chunk.last] += chunk.nbytes
     for call, first in groupby(parts, key=lambda chunk: chunk.first):
         read += sum(chunk.nbytes for chunk in first)
-        yield late(read, room[call] - ending[call], elapsed[call + 1])
+        yield late(read, capacity[call] - ending[call], elapsed[call + 1])

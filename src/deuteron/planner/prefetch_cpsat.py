@@ -169,13 +169,13 @@ class _Model:
             before += cycles
         return starts, ends
 
-    def _limit_memory(self, call: int, room: int) -> None:
+    def _limit_memory(self, call: int, capacity: int) -> None:
         """Constrain the bytes of chunks in memory or in transfer during a call: those neither issued later nor dead."""
         live: list[cp_model.LinearExpr] = []
         for j, chunk in enumerate(self._chunks):
             absent = self._from(j, call + 1) if call <= chunk.last else self.pending[j][0]
             live.append((1 - absent) * (chunk.nbytes // ALIGNMENT))
-        self.model.add(reduce(add, live) <= room // ALIGNMENT)
+        self.model.add(reduce(add, live) <= capacity // ALIGNMENT)
 
     def _limit_transfers(self, after: int, call: int, end: cp_model.LinearExpr, start: cp_model.IntVar) -> None:
         """Constrain the start of `call`: chunks it needs that are issued at `after` or later are transferred first."""

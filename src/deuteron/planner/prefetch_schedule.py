@@ -301,7 +301,7 @@ class _Step(ctypes.Structure):
 @cache
 def _words() -> "ctypes.Array[ctypes.c_uint32]":
     """Return random numbers, the same for all plans."""
-    stream = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
+    stream = random.Random(1)  # noqa: S311 - reproducible, and no secret
     return (ctypes.c_uint32 * WORDS).from_buffer_copy(stream.randbytes(4 * WORDS))
 
 

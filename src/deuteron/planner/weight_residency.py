@@ -75,8 +75,8 @@ def min_area(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
 def max_needed_bytes(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
     """Return the largest number of bytes of chunks that one call needs, minus the free bytes of scratch."""
     needs = bytes_needed(parts, 1 + max((chunk.last for chunk in parts), default=0))
-    beside = zip(needs, scratch.free(len(needs)), strict=True)
-    return max((nbytes - free for nbytes, free in beside if nbytes), default=0)
+    pairs = zip(needs, scratch.free(len(needs)), strict=True)
+    return max((nbytes - free for nbytes, free in pairs if nbytes), default=0)
 
 
 def prefetch(

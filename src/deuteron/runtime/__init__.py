@@ -1,1 +1,1 @@
-"""Running what was compiled: native libraries, the driver, `.pte` files and ExecuTorch's runtime on the host."""
+"""Execution of compiled models: native libraries, the driver, `.pte` files and ExecuTorch's runtime on the host."""

@@ -34,9 +34,9 @@ def operator_results(path: Path, sample: Sequence[Array]) -> Mapping[int, Array]
         InputError: the sample does not fit.
     """
     specs = dict(_results(path))
-    room = sum(_bytes(spec) + _APART for spec in specs.values())
+    total = sum(_bytes(spec) + _APART for spec in specs.values())
     # The buffer also holds the program's outputs and results not counted above.
-    runner = HostRunner(path, etdump=True, debug_bytes=2 * room + (1 << 20))
+    runner = HostRunner(path, etdump=True, debug_bytes=2 * total + (1 << 20))
     runner.run(sample)
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
         events, values = Path(folder) / "events", Path(folder) / "values"

@@ -1,7 +1,5 @@
 """A TFLite file as a build: converted in memory."""
 
-import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
@@ -20,36 +18,30 @@ from deuteron.builds.manifest import (
     ModelInfo,
     Node,
     Partition,
-    PartitionOp,
     StripedSegment,
-    TensorInfo,
     entry_of,
     tflite_name,
 )
 from deuteron.builds.options import BuildOptions, TfliteOptions
-from deuteron.errors import InternalError, OptionError, UnsupportedError, counted
+from deuteron.errors import OptionError, UnsupportedError, counted
 from deuteron.npu.families import ETHOSU, NEUTRON, Family
 from deuteron.npu.neutron.convert import ConvertOptions
-from deuteron.npu.neutron.microcode.container import Container
-from deuteron.npu.neutron.microcode.layout import read_header
-from deuteron.npu.neutron.payload import Payload, compose
 from deuteron.npu.neutron.tflite.float_edges import find_edges
-from deuteron.npu.neutron.tflite.operator_view import Names, Site
+from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
-from deuteron.npu.provenance import Fate
 from deuteron.operators import catalogue
 from deuteron.operators.operation_counts import work_of
 from deuteron.runtime import (
     pte_writer,
     tflite_ethosu,
     tflite_model,
+    tflite_neutron,
     tflite_quantize,
     vela,
 )
-from deuteron.runtime.program import TensorSpec
-from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
-from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
-from deuteron.runtime.tflite_ethosu import LAYERS, nbytes, terms
+from deuteron.runtime.pte_writer import Contents
+from deuteron.runtime.tflite_nodes import nbytes
+from deuteron.runtime.tflite_portable import ends_of, with_portable_operators
 from deuteron.runtime.tflite_program import Step, TfliteProgram
 from deuteron.runtime.vela_compile import by_vela
 from deuteron.tflite.cortex_m import lower
@@ -58,12 +50,6 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
 from deuteron.tflite.variables import resolved, with_states_of
-
-_BETWEEN = {
-    QUANTIZE: (Work.QUANTIZE, "quantises what integer operators read"),
-    DEQUANTIZE: (Work.DEQUANTIZE, "turns integers into float for those who read them so"),
-}
-
 
 _EDGE = "changes between integers and floats, at the inputs and outputs of the file"
 """Why an operator is on the CPU that the NPU needs none of."""
@@ -190,19 +176,19 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     mixed = _apart(mixed)
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
-    payloads = [_payload(part) for part in parts]
+    payloads = [tflite_neutron.payload(part) for part in parts]
     if has_c_operators:
         left = iter(payloads)
         order = [(next(left), step.inputs, step.outputs) if isinstance(step, Part) else step for step in steps]
         contents, nodes, cpu_ops = _with_c_operators(mixed, order)
     else:
-        contents, nodes, cpu_ops = _with_portable_operators(mixed, steps, payloads)
+        contents, nodes, cpu_ops = with_portable_operators(mixed, steps, payloads)
     return _Made(
         model=mixed.model,
         contents=contents,
         family=NEUTRON,
-        nodes=(*(node for number, part in enumerate(parts) for node in _nodes(part, number)), *nodes),
-        partitions=tuple(_partition(mixed.model, *pair) for pair in zip(parts, payloads, strict=True)),
+        nodes=(*(node for number, part in enumerate(parts) for node in tflite_neutron.nodes(part, number)), *nodes),
+        partitions=tuple(tflite_neutron.partition(mixed.model, *pair) for pair in zip(parts, payloads, strict=True)),
         cpu_ops=tuple(cpu_ops),
         files={tflite_name(number): bytes(part.source) for number, part in enumerate(parts)},
         notes=prepared.notes,
@@ -355,17 +341,6 @@ def _with_c_operators(mixed: Mixed, order: Sequence[Step]) -> tuple[Contents, li
     return program.contents(), nodes, ops
 
 
-def _with_portable_operators(
-    mixed: Mixed, steps: Sequence[Part | int], payloads: Sequence[bytes]
-) -> tuple[Contents, list[Node], list[CpuOp]]:
-    """The program whose operators on the CPU are ExecuTorch's portable ones."""
-    _check_tensors(mixed.model, steps)
-    called = _called(mixed.model, [step for step in steps if isinstance(step, int)])
-    delegated = map(_delegated, payloads, (step for step in steps if isinstance(step, Part)))
-    calls = [next(delegated) if isinstance(step, Part) else called[step] for step in steps]
-    return _contents(mixed.model, calls), *_on_cpu(mixed, steps, calls)
-
-
 def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
     model = decode(source, partial=True)
@@ -418,155 +393,8 @@ def _needed(mixed: Mixed) -> list[Part | int]:
     """The steps that an output depends on, or that have none themselves."""
     needed, steps = {*mixed.model.outputs}, list[Part | int]()
     for step in reversed(mixed.steps):
-        one = _one(mixed.model, step)
+        one = ends_of(mixed.model, step)
         if not one.outputs or needed & {*one.outputs}:
             needed |= {*one.inputs}
             steps.append(step)
     return steps[::-1]
-
-
-def _one(model: FlatModel, step: Part | int) -> Part | FlatOperator:
-    """The operator or part of a step, which has its inputs and outputs."""
-    return step if isinstance(step, Part) else model.operators[step]
-
-
-def _called(model: FlatModel, operators: Sequence[int]) -> dict[int, Call]:
-    """The calls of operators, by index."""
-    names = Names(model)
-    return {index: call_of(Site(model, names, index, [])) for index in operators}
-
-
-def _check_tensors(model: FlatModel, steps: Sequence[Part | int]) -> None:
-    """Raise UnsupportedError for tensors that a program cannot hold."""
-    ends = (_one(model, step) for step in steps)
-    for index in sorted({i for one in ends for i in (*one.inputs, *one.outputs) if i >= 0}):
-        tensor = model.tensors[index]
-        if tensor.is_variable:
-            raise UnsupportedError(
-                f"tensor `{tensor.name}` is the state of an operator that this target's CPU does not run",
-                hint="name a target whose CPU has C operators, such as `imxrt700cm` or `cortex-m55`",
-            )
-        if tensor.problem or tensor.dtype.lower() not in CODES:
-            raise UnsupportedError(
-                tensor.problem or f"tensor `{tensor.name}` is {tensor.dtype}, which no program holds",
-                hint="`deuteron run` leaves such operators to LiteRT; other commands need a model without them",
-            )
-
-
-def _delegated(payload: bytes, part: Part) -> Delegated:
-    return Delegated(payload, (*part.inputs, *part.outputs))
-
-
-def _contents(model: FlatModel, calls: Sequence[Call | Delegated]) -> Contents:
-    """The program of these calls, with the tensors that they name and the file's inputs and outputs."""
-    calls = [*calls, *(_written_back(model, *ends) for ends in model.state_ends)]
-    named = {i for call in calls for i in (call.args if isinstance(call, Delegated) else refs(call.args))}
-    used = sorted(named | {*model.inputs, *model.outputs})
-    tensors = {i: model.tensors[i] for i in used}
-    specs = {i: TensorSpec(t.shape, t.dtype.lower(), tuple(range(len(t.shape)))) for i, t in tensors.items()}
-    constants = {i: t.data for i, t in tensors.items() if t.data is not None}
-    states = {before: state for (before, _), state in zip(model.state_ends, model.states, strict=True)}
-    return Contents(specs, constants, model.own_inputs, model.own_outputs, calls, states)
-
-
-def _written_back(model: FlatModel, before: int, after: int) -> Call:
-    """The call that copies the next value of a state over the present one."""
-    return Call("aten::view_copy.out", (Ref(after), model.tensors[before].shape, Ref(before), Ref(before)))
-
-
-def _payload(part: Part) -> bytes:
-    """The partition as a delegate takes it: every argument as it is, in its own order of memory."""
-    container = _container(part)
-    inputs, outputs = len(part.inputs), len(part.outputs)
-    plain = (False,) * inputs, (False,) * outputs
-    version = int(read_header(container.microcode).profiling)
-    return compose(Payload(inputs, *plain, tuple(range(inputs)), tuple(range(outputs)), version, container))
-
-
-def _container(part: Part) -> Container:
-    if part.conversion.container is None:
-        raise InternalError("a partition that computes nothing")
-    return part.conversion.container
-
-
-def _partition(whole: FlatModel, part: Part, payload: bytes) -> Partition:
-    model, conversion, container = decode(part.source), part.conversion, _container(part)
-    header, known = read_header(container.microcode), conversion.plan.known
-    inputs, outputs = (
-        tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in (whole.tensors[i] for i in side))
-        for side in (part.inputs, part.outputs)
-    )
-    return Partition(
-        payload_sha256=hashlib.sha256(payload).hexdigest(),
-        microcode_bytes=len(container.microcode),
-        weights_bytes=len(container.weights),
-        kernels_bytes=len(container.kernels),
-        scratch_bytes=header.scratch_bytes,
-        scratch_proven_optimal=known.scratch_proven_optimal,
-        prefetch_bytes=header.prefetch_bytes,
-        prefetch_bound=known.prefetch_bound,
-        prefetch_proven_optimal=known.prefetch_proven_optimal,
-        inputs=inputs,
-        outputs=outputs,
-        ops=tuple(
-            PartitionOp(i, op.name, tuple(model.tensors[t].name for t in op.outputs), (_name(model, i),), ())
-            for i, op in enumerate(model.operators)
-        ),
-        kernels=conversion.provenance.kernels,
-        dataflow=conversion.dataflow,
-        whole_scratch_bytes=known.whole_scratch_bytes,
-        planned_cycles=known.planned_cycles,
-        cycles_bound=known.cycles_bound,
-    )
-
-
-def _name(model: FlatModel, operator: int) -> str:
-    """The name of an operator: the tensor that it writes."""
-    outputs = model.operators[operator].outputs
-    return model.tensors[outputs[0]].name if outputs else str(operator)
-
-
-def _nodes(part: Part, number: int) -> Iterator[Node]:
-    """The operators of a partition."""
-    model = decode(part.source)
-    for fate in part.conversion.provenance.ops:
-        if fate.fate is Fate.EDGE:
-            continue
-        op = model.operators[fate.index]
-        results = sum(math.prod(model.tensors[i].shape) for i in op.outputs)
-        work = LAYERS.get(op.name, Work.UNKNOWN)
-        operands = {i for i in (*op.inputs, *op.outputs) if i >= 0}
-        yield Node(
-            name=_name(model, fate.index),
-            op=op.name,
-            quantised="",
-            source=(),
-            partition=number,
-            why="",
-            work=work,
-            elements=results,
-            terms=terms(model, fate.index) if work.multiplies else 0,
-            nbytes=sum(nbytes(model, i) for i in operands if model.tensors[i].data is None),
-        )
-
-
-def _on_cpu(
-    mixed: Mixed, steps: Sequence[Part | int], calls: Sequence[Call | Delegated]
-) -> tuple[list[Node], list[CpuOp]]:
-    """The operators of the file that the CPU runs, but for those between integers and floats, and all their calls."""
-    model, nodes, ops = mixed.model, list[Node](), list[CpuOp]()
-    for number, (step, call) in enumerate(zip(steps, calls, strict=True)):
-        if isinstance(step, Part) or isinstance(call, Delegated):
-            continue
-        op, operator = model.operators[step], call.operator
-        name = model.tensors[op.outputs[0]].name if op.outputs else str(number)
-        size, called = sum(math.prod(model.tensors[i].shape) for i in op.outputs), operator.partition(".")[0]
-        if operator in _BETWEEN:
-            work, why = _BETWEEN[operator]
-            ops.append(CpuOp(called, name, (), "", why, work, size, (number,)))
-            continue
-        why = mixed.refused[step].message
-        moved = sum(nbytes(model, i) for i in {*op.inputs, *op.outputs} if i >= 0)
-        nodes.append(Node(name, op.title, "", (), None, why, Work.UNKNOWN, size, 0, moved))
-        ops.append(CpuOp(called, name, (), name, why, Work.UNKNOWN, size, (number,)))
-    return nodes, ops

@@ -121,7 +121,7 @@ def _arithmetic(name: str, *factor: int) -> _Form:
 
 
 def _relation(name: str) -> _Form:
-    """A comparison in float, or of int8 values of one scale, which have the order of what they stand for."""
+    """A comparison in float, or of int8 values of one scale, whose order is that of the real numbers."""
 
     def call(site: Site) -> Call | None:
         (a, b), y = _tensors(site)
@@ -273,7 +273,7 @@ def _pack(site: Site) -> Call | None:
 def _split(values: int, axis: int, sizes: int | None = None) -> _Maker:
     """Neighbouring parts of the input at `values`, along the dimension that the one at `axis` says.
 
-    They are of the sizes in the input at `sizes`, of which one may be what is left; all of one size without it.
+    They are of the sizes in the input at `sizes`, and one of them may be the rest; without it, all have one size.
     """
 
     def call(site: Site) -> Call | None:

@@ -1,14 +1,10 @@
 """TFLite files for an Ethos-U: Vela's partitions, and between them what Vela leaves to the CPU."""
 
 import hashlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from deuteron.arch import targets
-from deuteron.arch.cores import Work
 from deuteron.arch.engine import engine
 from deuteron.arch.targets import Arch, EthosU
 from deuteron.builds.manifest import Node, Partition, PartitionOp, TensorInfo
@@ -18,19 +14,12 @@ from deuteron.npu.ethosu.program import program_of
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.runtime import vela_hidden
+from deuteron.runtime.tflite_nodes import LAYERS, node_of
 from deuteron.runtime.tflite_program import Step
 from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import CUSTOM, NO_TENSOR, Buffer, FlatModel, FlatOperator
 from deuteron.tflite.variables import LSTM, with_states_of
-
-LAYERS = {
-    "CONV_2D": Work.CONVOLUTION,
-    "DEPTHWISE_CONV_2D": Work.DEPTHWISE,
-    "FULLY_CONNECTED": Work.LINEAR,
-    "TRANSPOSE_CONV": Work.CONVOLUTION,
-}
-"""Operators whose multiply-accumulates are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +28,7 @@ class EthosUFile:
 
     Attributes:
         source: the model that Vela was given; the compiled one itself where that is not known.
-        model: what it made of it.
+        model: Vela's result.
         partitions: by the index of their operator.
     """
 
@@ -68,25 +57,8 @@ class EthosUFile:
         names = Names(self.source).of
         for number, operators in enumerate(self.inside()):
             for index in operators:
-                op, tensors = self.source.operators[index], self.source.tensors
-                results = sum(math.prod(tensors[i].shape) for i in op.outputs)
-                work = LAYERS.get(op.name, Work.UNKNOWN)
-                yield Node(
-                    name=names[op.outputs[0]],
-                    op=op.title,
-                    quantised="",
-                    source=(),
-                    partition=number,
-                    why="",
-                    work=work,
-                    elements=results,
-                    terms=terms(self.source, index) if work.multiplies else 0,
-                    nbytes=sum(
-                        nbytes(self.source, i)
-                        for i in {i for i in (*op.inputs, *op.outputs) if i >= 0}
-                        if tensors[i].data is None
-                    ),
-                )
+                op = self.source.operators[index]
+                yield node_of(self.source, index, names[op.outputs[0]], op.title, number)
 
     def _partition(
         self, number: int, part: VelaPartition, arch: Arch, operators: Sequence[tuple[int, tuple[str, ...]]]
@@ -220,18 +192,3 @@ def target_of(model: FlatModel) -> str | None:
             if isinstance(npu, EthosU) and npu.target == accelerator:
                 return name
     return None
-
-
-def terms(model: FlatModel, operator: int) -> int:
-    """Return the multiply-accumulates of a layer."""
-    op = model.operators[operator]
-    tensors = model.tensors
-    weights, results = tensors[op.inputs[1]].shape, math.prod(tensors[op.outputs[0]].shape)
-    if op.name == "TRANSPOSE_CONV":
-        return math.prod(tensors[op.inputs[2]].shape) * math.prod(weights[:3])
-    return results * math.prod(weights[1:3] if op.name == "DEPTHWISE_CONV_2D" else weights[1:])
-
-
-def nbytes(model: FlatModel, tensor: int) -> int:
-    """Return the bytes of a tensor."""
-    return math.prod(model.tensors[tensor].shape) * np.dtype(model.tensors[tensor].dtype.lower()).itemsize

@@ -73,7 +73,7 @@ class TfliteModel:
 
     @property
     def stored(self) -> tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]:
-        """The inputs and the outputs of what is inside the float edges."""
+        """The inputs and the outputs of the graph inside the float edges."""
         return self._inner
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -84,7 +84,7 @@ class TfliteModel:
         return [_outer(y, info, tensor) for y, info, tensor in zip(results, self.outputs, self._inner[1], strict=True)]
 
     def run_stored(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs of what is inside the float edges, for its inputs, both as they are stored."""
+        """Return the stored outputs of the graph inside the float edges, for its stored inputs."""
         if self.vela is not None:
             outputs = self.vela.run(inputs)
         elif self.container is not None:
@@ -211,7 +211,7 @@ def load_part(part: Part) -> TfliteModel:
 
 
 def read(path: Path) -> Buffer:
-    """The bytes of the file; of a large one a map of it into memory, which reads what is taken."""
+    """Return the bytes of the file; a large file is memory-mapped."""
     try:
         if path.suffix == ".py":
             raise is_python(path)
@@ -224,7 +224,7 @@ def read(path: Path) -> Buffer:
 
 
 def is_python(path: Path) -> InputError:
-    """The error for a Python file in the place of what is made of it."""
+    """Return the error for a Python file where a TFLite file belongs."""
     return InputError(
         f"`{path}` is a Python file, not a TFLite model",
         hint=f"build it first: `deuteron build {path}:FUNCTION -o DIR`",
@@ -233,7 +233,7 @@ def is_python(path: Path) -> InputError:
 
 @contextmanager
 def told_where(path: Path) -> Generator[None]:
-    """Errors about what is in a file name the file when they name no place in it."""
+    """Add the file to errors about its content that name no place."""
     try:
         yield
     except (FormatError, UnsupportedError) as error:
@@ -248,13 +248,13 @@ def _loaded(data: Buffer, model: FlatModel, container: Container | None, convers
 
 
 def _inner(model: FlatModel) -> tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]:
-    """The inputs and outputs of what is inside the float edges."""
+    """The inputs and outputs of the graph inside the float edges."""
     edges = find_edges(model)
     return tuple(model.tensors[i] for i in edges.inputs), tuple(model.tensors[i] for i in edges.outputs)
 
 
 def _check_sizes(microcode: bytes, sides: tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]) -> None:
-    """Checks the file's inputs and outputs against the microcode's; what is too short to tell is left to the driver."""
+    """Check the file's inputs and outputs against the microcode's; the driver refuses microcode that is too short."""
     head = HEADER_WORDS * WORD_BYTES
     if len(microcode) < head:
         return

@@ -36,7 +36,7 @@ _WRONG = ("REDUCE_MAX", "REDUCE_MIN")
 """Operators whose commands reduce other elements where dimensions stand before the reduced one."""
 
 _SLICES = ("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK")
-"""Operators that Vela turns into an offset of what reads their results."""
+"""Operators that Vela turns into an offset of the readers of their results."""
 
 _SINGLE: Mapping[str, int] = dict.fromkeys(("StrideW", "StrideH", "FilterWidth", "FilterHeight", "Padding"), 1)
 """Options of a pool over single values, without pads."""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.tflite.shapes import NotConstantError, Operands, strided_slices
+from deuteron.tflite.operands import NotConstantError, Operands
+from deuteron.tflite.shapes import strided_slices
 
 Array = npt.NDArray[Any]
 

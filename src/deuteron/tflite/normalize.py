@@ -25,8 +25,9 @@ from deuteron.tflite.flat_model import (
     FlatOperator,
     FlatTensor,
 )
+from deuteron.tflite.operands import NotConstantError, Operands, Shape, ShapeError
 from deuteron.tflite.quantization import Quant
-from deuteron.tflite.shapes import NotConstantError, Operands, Shape, ShapeError, shapes_of, unknown_shape
+from deuteron.tflite.shapes import shapes_of, unknown_shape
 from deuteron.tflite.tensor_checks import check_tensor
 
 _BIASED = {
@@ -82,7 +83,7 @@ def normalized(source: Buffer, model: FlatModel, shapes: Mapping[str, Shape] | N
         shapes: sizes of inputs by name, in the place of those that the file has.
 
     Raises:
-        InputError: a shape is given for what is no input.
+        InputError: a shape is given for a tensor that is no input.
         FormatError: shapes contradict each other.
         UnsupportedError: a shape stays unknown, or the scale of a bias is wrong beyond reason.
     """
@@ -420,7 +421,7 @@ def bias_without_type(op: FlatOperator, tensors: Sequence[FlatTensor]) -> FlatTe
 
 
 def _dequantized(tensor: FlatTensor) -> list[Array] | None:
-    """The numbers that a constant with scales per channel stands for; None for what is no such constant."""
+    """The numbers that a constant with scales per channel stands for; None for other tensors."""
     values = _values(tensor)
     if values is None or tensor.quant is None or tensor.quant.axis is None:
         return None

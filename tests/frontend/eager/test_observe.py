@@ -1,4 +1,4 @@
-"""What a module keeps from run to run, in whatever form, is found, and nothing of the user's module changes."""
+"""The state that a module keeps from run to run is found in every form, and the user's module does not change."""
 
 import collections
 import cProfile
@@ -7,11 +7,9 @@ import itertools
 import logging
 import random
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 from tests import full
@@ -20,7 +18,7 @@ from torch import Tensor, nn
 
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.eager.capture import captured
-from deuteron.frontend.eager.observe import KEEPS, copied, distinct, observe
+from deuteron.frontend.eager.observe import KEEPS, distinct, observe
 from deuteron.frontend.eager.state import Snapshot
 
 SAMPLES = [(torch.arange(4.0).reshape(1, 4) - 1,), (torch.ones(1, 4),), (torch.full((1, 4), -2.0),)]
@@ -442,52 +440,6 @@ def test_too_few_example_inputs():
         "the model fails on its example inputs: TypeError: TakesTwo.forward() missing 1 required positional argument: "
         "'y'\n\nhint: it was called with torch.float32 [1, 1, 4, 4]"
     )
-
-
-def test_what_cannot_be_copied_is_shared():
-    lock = threading.Lock()
-    module = Net(lambda m, x: x, lock=lock)
-    assert observe(module, SAMPLES).module.lock is lock
-    assert module.lock is lock
-
-
-def test_a_generator_gives_each_value_once():
-    with pytest.raises(InputError) as caught:
-        observe(Net(iterated, kept=(i for i in range(9))), SAMPLES)
-    assert str(caught.value) == (
-        "the attribute `kept` of the model is a generator: it yields each value once\n\n"
-        "hint: make a list or a tensor of its values when the model is made"
-    )
-
-
-def test_an_attribute_in_place_of_a_method_is_refused():
-    with pytest.raises(InputError) as caught:
-        observe(Net(lambda m, x: x, modules=[1]), SAMPLES)
-    assert str(caught.value) == (
-        "the attribute `modules` of `Net` hides the method `nn.Module.modules`\n\nhint: give the attribute another name"
-    )
-
-
-def test_layers_that_a_method_hides_are_kept_by_another_name():
-    layer = nn.Linear(4, 4)
-    module = Net(lambda m, x: m.layer(x) * torch.tensor(m.factors), parameters=nn.ParameterList(layer.parameters()))
-    module.layer, module.factors = layer, np.array([1.0, 2.0, 3.0, 4.0], np.float32)
-    _, graph = captured(module, SAMPLES)
-    torch.testing.assert_close(graph(*SAMPLES[0]), module(*SAMPLES[0]))
-
-
-def test_a_compiled_module_is_copied_without_its_compiler():
-    module = nn.Sequential(torch.compile(nn.Linear(4, 4)), nn.ReLU())
-    module[1].compile()
-    parts = [type(part) for part in copied(module).modules()]
-    assert parts == [nn.Sequential, nn.Linear, nn.ReLU]
-    assert type(module[0]) is not nn.Linear
-
-
-def test_a_hook_of_a_copy_uses_the_copy():
-    module = hooked_by_a_closure()
-    copied(module)(*SAMPLES[0])
-    assert module.found is None
 
 
 @pytest.mark.parametrize("count", full.first([10_000, 210_000], 1))

@@ -35,12 +35,12 @@ X = torch.linspace(-1, 1, 8).reshape(1, 8)
 
 
 def ran(make: Network) -> npt.NDArray[np.generic]:
-    """What the build of a network gives for the input that it was calibrated with."""
+    """Return the outputs of a network's build for the input that it was calibrated with."""
     return HostRunner(built(make) / "model.pte").run([x.numpy() for x in make()[1]])[0]
 
 
 def in_float(make: Network) -> npt.NDArray[np.generic]:
-    """What PyTorch gives."""
+    """Return PyTorch's outputs."""
     module, inputs, _ = make()
     return module(*inputs).detach().numpy()
 

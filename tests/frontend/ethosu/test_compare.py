@@ -1,4 +1,4 @@
-"""Builds for Ethos-U compared with TOSA's reference model, bit for bit, and beside quantised PyTorch."""
+"""Builds for Ethos-U compared with TOSA's reference model, bit for bit, and with quantised PyTorch."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Integers beside an Ethos-U are computed exactly, in the dtype of the module."""
+"""Integers in a model for an Ethos-U are computed exactly, in the dtype of the module."""
 
 import linecache
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def test_programs_give_the_integers_of_the_module(tmp_path: Path) -> None:
 
 
 class Wide(nn.Module):
-    """Integers that do not fit into 32 bits, beside a layer."""
+    """Integers that do not fit into 32 bits, and a layer."""
 
     def __init__(self) -> None:
         super().__init__()

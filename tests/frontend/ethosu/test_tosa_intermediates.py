@@ -1,4 +1,4 @@
-"""What operations leave in memory, against TOSA's reference model: all that can be seen, and the first that differs."""
+"""Intermediate tensors in memory compared with TOSA's reference model: all visible ones, and the first that differs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.npu.ethosu.commands import Command, read, written
-from tests.npu.ethosu.mixed import built
+from tests.npu.ethosu.mixed_network import built
 
 from deuteron.builds import manifest as manifests
 from deuteron.npu.ethosu import blob as blobs
@@ -81,7 +81,9 @@ def test_the_first_operator_that_differs_is_named(directory: Path, monkeypatch: 
     (failure,) = compare(directory, [[sample()]]).failures()
     assert failure.startswith("partition 0, op 38 RESCALE, ")
     assert (
-        failure.removeprefix("partition 0, op 38 RESCALE, ").split(": ", 1)[0].endswith("tests/npu/ethosu/mixed.py:30")
+        failure.removeprefix("partition 0, op 38 RESCALE, ")
+        .split(": ", 1)[0]
+        .endswith("tests/npu/ethosu/mixed_network.py:30")
     )
     assert failure.endswith(
         " of 1,024 results in memory differ from TOSA's reference model; all earlier ones are equal"

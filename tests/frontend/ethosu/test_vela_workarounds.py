@@ -1,4 +1,4 @@
-"""What Vela must not join: layers and transposes that it takes to pieces, slices, pads, concatenations, activations."""
+"""Operators that Vela must not join: decomposed layers and transposes, slices, pads, concatenations, activations."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -160,7 +160,7 @@ def averaged() -> tuple[Any, Sequence[Any], api.BuildOptions]:
 
 
 class WithoutAxes(nn.Module):
-    """Values without axes, with their bounds and tables, beside numbers; and how far all values vary."""
+    """Values without axes, with their bounds and tables, and numbers; and the ranges of all values."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         y = x.sum((0, 1, 2, 3))

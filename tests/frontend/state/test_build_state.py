@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests import full
-from tests.frontend.state import forms
+from tests.frontend.state import stateful_networks
 from tests.frontend.state.test_capture_state import made, stream
 
 from deuteron import api
@@ -49,7 +49,7 @@ def arrays(count: int) -> list[tuple[np.ndarray]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", full.only(sorted(forms.FORMS.keys() - NOT_INT8), *KINDS[::2]))
+@pytest.mark.parametrize("name", full.only(sorted(stateful_networks.FORMS.keys() - NOT_INT8), *KINDS[::2]))
 def test_the_program_steps_as_the_module_does(name: str):
     module = made(name)
     before = Snapshot(module)
@@ -73,7 +73,7 @@ def test_the_bias_of_a_layer_that_reads_state_has_the_scale_of_the_state(name: s
 def test_a_program_with_state_that_computes_something_else_is_not_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr(HostRunner, "run", lambda *_: (np.zeros((1, forms.WIDTH), np.float32),))
+    monkeypatch.setattr(HostRunner, "run", lambda *_: (np.zeros((1, stateful_networks.WIDTH), np.float32),))
     with pytest.raises(UnsupportedError) as caught:
         api.build(made("copied"), stream(1)[0], target="cortex-m55", calibration=stream(8), output=tmp_path / "build")
     assert re.fullmatch(
@@ -89,7 +89,7 @@ def test_a_program_with_state_that_computes_something_else_is_not_written(
 def test_how_far_a_program_with_state_may_be_below_quantised_pytorch(program: float, is_far: bool):
     then, now = (OutputQuality(db, 1, (db,)) for db in (30.0, program))
     with pytest.raises(UnsupportedError) if is_far else nullcontext():
-        quality.need_state([Variable("h", forms.row())], 8, (then,), (now,))
+        quality.need_state([Variable("h", stateful_networks.row())], 8, (then,), (now,))
 
 
 def test_a_stream_through_a_wrong_program_fails(
@@ -119,7 +119,13 @@ def test_bounds_of_a_stream(whole: float, steps: float | None, wrong: bool):
 
 def test_a_stream_of_floats_and_of_integers(tmp_path: Path):
     torch.manual_seed(0)
-    api.build(forms.Numbered(), stream(1)[0], target="cortex-m55", calibration=stream(8), output=tmp_path / "build")
+    api.build(
+        stateful_networks.Numbered(),
+        stream(1)[0],
+        target="cortex-m55",
+        calibration=stream(8),
+        output=tmp_path / "build",
+    )
     subject = api.subject(tmp_path / "build")
     subject.resets = (0,)
     comparison = subject.compare(arrays(8))
@@ -143,7 +149,7 @@ def test_one_integer_of_ten_may_differ_in_a_stream():
 def test_state_is_in_the_program_with_its_initial_value(built: Path):
     (method,) = pte.read((built / manifests.PROGRAM).read_bytes()).methods
     ((_, state),) = method.state
-    assert (state.name, state.spec.dtype, state.spec.shape) == ("h", "int8", (1, forms.WIDTH))
+    assert (state.name, state.spec.dtype, state.spec.shape) == ("h", "int8", (1, stateful_networks.WIDTH))
     assert state.constant is not None
 
 

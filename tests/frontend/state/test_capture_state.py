@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.frontend.state import forms
+from tests.frontend.state import stateful_networks
 from torch import Tensor, nn
 
 from deuteron.errors import DeuteronError, InputError
@@ -17,34 +17,38 @@ from deuteron.frontend.export import StateError
 
 def stream(count: int) -> list[tuple[torch.Tensor]]:
     torch.manual_seed(1)
-    return [(torch.rand(1, forms.WIDTH) * 2 - 1,) for _ in range(count)]
+    return [(torch.rand(1, stateful_networks.WIDTH) * 2 - 1,) for _ in range(count)]
 
 
 def made(name: str) -> nn.Module:
     torch.manual_seed(0)
-    return forms.FORMS[name]().eval()
+    return stateful_networks.FORMS[name]().eval()
 
 
-@pytest.mark.parametrize("name", forms.FORMS)
-def test_the_graph_steps_as_the_module_does(name: str):
-    module = made(name)
+def check_steps(module: nn.Module, count: int) -> None:
+    """The captured graph gives the module's outputs for so many steps, and capturing leaves the module as it was."""
     before = Snapshot(module)
     observed, graph = captured(module, stream(3))
     assert before.changed(Snapshot(module)) == ()
     values = [one.initial for one in observed.variables]
     assert values
     with torch.no_grad():
-        for (x,) in stream(20):
+        for (x,) in stream(count):
             (*outputs,) = run(graph, (x, *values))
             wanted = module(x)
             ours, values = outputs[:1], outputs[1:]
             torch.testing.assert_close(ours[0], wanted)
 
 
+@pytest.mark.parametrize("name", stateful_networks.FORMS)
+def test_the_graph_steps_as_the_module_does(name: str):
+    check_steps(made(name), 20)
+
+
 def test_names_and_initial_values():
     observed, _ = captured(made("ring"), stream(2))
     assert [one.name for one in observed.variables] == ["cache", "at"]
-    assert equal([one.initial for one in observed.variables], [forms.rows(), forms.position()])
+    assert equal([one.initial for one in observed.variables], [stateful_networks.rows(), stateful_networks.position()])
     observed, _ = captured(made("lstm"), stream(2))
     assert [one.name for one in observed.variables] == ["state.0", "state.1"]
 
@@ -72,7 +76,7 @@ def refused(module: nn.Module, samples: list[tuple[Tensor]]) -> DeuteronError:
 
 
 def test_a_start_with_none_is_compared_on_every_sample():
-    silence_first = [(forms.row(),), *stream(2)]
+    silence_first = [(stateful_networks.row(),), *stream(2)]
     error = refused(Starts(at_the_input=True), silence_first)
     assert isinstance(error, StateError)
     code = "self.h = x if self.at_the_input else 0.5 * x"
@@ -114,7 +118,7 @@ def test_a_number_that_no_sample_changes_is_a_variable():
 
 
 def test_a_start_with_none_needs_a_sample_that_is_not_zero():
-    error = refused(Starts(at_the_input=True), [(forms.row(),)] * 3)
+    error = refused(Starts(at_the_input=True), [(stateful_networks.row(),)] * 3)
     assert isinstance(error, InputError)
     assert error.message == (
         "the attribute `h` starts without a tensor, and the input `x` is zero in all samples: they do not show whether "

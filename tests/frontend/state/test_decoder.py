@@ -1,7 +1,7 @@
 """The example of a decoder: its steps compute what the whole text computes, and an emulated board the host's bits."""
 
-import generation as bench
 import pytest
+import text_generation as bench
 import torch
 from tests import full
 

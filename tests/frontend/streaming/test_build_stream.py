@@ -1,4 +1,4 @@
-"""Builds of streams: the program of a hop beside the program of the window, in int8."""
+"""Builds of streams: the program of a hop compared with the program of the window, in int8."""
 
 from pathlib import Path
 

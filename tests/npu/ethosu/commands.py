@@ -19,12 +19,12 @@ class Command:
 
     @property
     def code(self) -> Op | Short | Long:
-        """Which command it is."""
+        """The number of the command."""
         return Long(self.opcode) if self.payload is not None else (Op if self.opcode < 0x100 else Short)(self.opcode)
 
     @property
     def is_operation(self) -> bool:
-        """Whether it starts an operation or a copy."""
+        """Return whether it starts an operation or a copy."""
         return self.code in OPERATIONS and isinstance(self.code, Op)
 
 
@@ -45,7 +45,7 @@ def read(data: bytes) -> Commands:
 
 
 def written(commands: Commands, config: int) -> bytes:
-    """What a driver gets, for a configuration by its word."""
+    """Return the words for a driver, for a configuration by its word."""
     words: list[int] = []
     for command in commands:
         has_payload = command.payload is not None

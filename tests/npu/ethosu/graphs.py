@@ -232,15 +232,15 @@ class SideBySide(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class GraphCounts:
-    """What was compared, and how much of it differs.
+    """Counts of compared values and of differences.
 
     Attributes:
         graphs: how many.
         operators: how many PyTorch operators these have, by name.
         partitions: how many the NPU runs.
         results: values that partitions give.
-        values: values that operators leave in memory on the way.
-        failures: what is said where any of them differs.
+        values: intermediate values in memory.
+        failures: the texts of the differences.
     """
 
     graphs: int = 0

@@ -27,7 +27,7 @@ def aligned(content: Bytes) -> Bytes:
 
 
 def shram_bytes(config: Config) -> int:
-    """What a core has of the memory inside the NPU."""
+    """The part of the NPU's internal memory that a core has."""
     if config.is_u85:
         return 2048
     return 1024 * (config.word >> 8 & 0xFF) // (2 if config.name == "ethos-u65-512" else 1)

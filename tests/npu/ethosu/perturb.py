@@ -1,9 +1,9 @@
-"""Which operation of a command stream computes a TOSA operator, found without the map: whose result changes with it.
+"""Finds the operation of a command stream that computes a TOSA operator, without the map: its result changes with it.
 
-A constant of one operator is changed, its weights, its factors or its table, and Vela compiles the partition again. Of
-all operations the first whose result is another one must be of those that the map names. An operation that no change
-shows is confirmed by its neighbours: where one reads what another writes, by their addresses, the operators that the
-map names must do so, too, in the graph.
+A constant of one operator is changed, its weights, its factors or its table, and Vela compiles the partition again. The
+first operation with another result must be one that the map names. An operation that no change shows is confirmed by
+its neighbours: if one reads another's output, by their addresses, so must the operators that the map names, in the
+graph.
 """
 
 import subprocess
@@ -28,13 +28,13 @@ from deuteron.runtime import pte
 from deuteron.runtime.partitions import partitions_of
 
 CHANGED = {"CONV2D": 1, "DEPTHWISE_CONV2D": 1, "TRANSPOSE_CONV2D": 1, "TABLE": 1, "RESCALE": 1}
-"""Which operand of an operator is changed: weights, tables, factors."""
+"""The operand of an operator that is changed: weights, tables, factors."""
 _BATCH = "import sys; from ethosu.vela import vela; [vela.main(line.split()) for line in sys.stdin]"
 
 
 @dataclass(frozen=True)
 class Partition:
-    """What is confirmed: a partition's TOSA file, its payload, how Vela was called, and the record of it."""
+    """A confirmed partition: its TOSA file, its payload, the arguments of Vela, and its record."""
 
     tosa: bytes
     payload: bytes
@@ -46,7 +46,7 @@ class Partition:
 def confirmed(partition: Partition, folder: Path, every: int = 1) -> tuple[int, int, int]:
     """How many operations were found to compute what the map says: directly, with neighbours, and how many there are.
 
-    Of the operators that can be changed, every `every`th is.
+    Every `every`th of the operators that can be changed is changed.
 
     Raises:
         AssertionError: another operation computes an operator, or neighbours in memory are none in the graph.
@@ -124,7 +124,7 @@ def _spread(direct: set[int], partition: Partition, graph: Graph) -> set[int]:
 
 
 def _touch(graph: Graph, kernels: Sequence[KernelOrigin], writer: int, reader: int) -> bool:
-    """Whether an operator of one operation reads what one of another's writes, or both have one in common."""
+    """Return whether an operator of one operation reads the output of another's, or both share one."""
     before, after = ([graph.operators[op] for op in kernels[number].ops] for number in (writer, reader))
     written = {name for operator in before for name in operator.outputs}
     return not written.isdisjoint(name for operator in after for name in operator.inputs) or any(
@@ -133,7 +133,7 @@ def _touch(graph: Graph, kernels: Sequence[KernelOrigin], writer: int, reader: i
 
 
 def _is_like(one: Blob, other: Blob) -> bool:
-    """Whether another program does the same operations in the same places."""
+    """Return whether another program has the same operations in the same places."""
     outlines = [
         [(o.offset, o.kind, o.inputs[0].offset if o.inputs else 0, o.output and o.output.offset) for o in s.operations]
         for s in (decode(blob.command_data, "stream") for blob in (one, other))
@@ -170,7 +170,7 @@ def _constants(data: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 def _compiled(files: Sequence[bytes], flags: Sequence[str], folder: Path) -> list[Blob]:
-    """What Vela makes of TOSA files, all in one process."""
+    """Compile TOSA files with Vela, all in one process."""
     lines: list[str] = []
     for number, data in enumerate(files):
         path = folder / f"{number}.tosa"

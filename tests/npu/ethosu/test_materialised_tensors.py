@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.npu.ethosu.mixed import built
+from tests.npu.ethosu.mixed_network import built
 
 from deuteron.builds.manifest import tosa_name
 from deuteron.errors import FormatError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.frontend.ethosu import networks
-from tests.npu.ethosu.mixed import built
+from tests.npu.ethosu.mixed_network import built
 from tests.npu.ethosu.perturb import confirmed, confirmed_build, partitions
 
 from deuteron.builds import manifest as manifests

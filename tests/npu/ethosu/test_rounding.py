@@ -18,7 +18,7 @@ from deuteron.views.compare import litert
 
 LAYERS = (4, 6, *range(11, 24))
 SEED = 4
-"""Of a layer with results that the two give otherwise."""
+"""Weights and inputs of a layer whose results the two roundings give differently."""
 
 
 def scaled(sums: npt.NDArray[np.int64], scale: float, *, twice: bool) -> npt.NDArray[np.int64]:
@@ -32,7 +32,7 @@ def scaled(sums: npt.NDArray[np.int64], scale: float, *, twice: bool) -> npt.NDA
 
 
 def defined(graph: Graph, values: npt.NDArray[np.int8], *, twice: bool) -> npt.NDArray[np.int64]:
-    """What a layer gives that is rounded once or twice."""
+    """Return the result of a layer with one rounding or two."""
     (layer,) = graph.ops
     assert isinstance(layer, ops.FullyConnected)
     x, w, b = (graph.tensor(name) for name in layer.inputs)

@@ -1,4 +1,4 @@
-"""Command streams that no compiler wrote, decoded: what an Ethos-U85 has beside the others."""
+"""Handwritten command streams, decoded: commands that only an Ethos-U85 has."""
 
 import struct
 
@@ -11,7 +11,7 @@ Words = list[tuple[int, int] | tuple[int, int, int]]
 
 
 def command_data(words: Words) -> bytes:
-    """What a driver gets for an Ethos-U85-256: commands as (number, parameter), and (number, above, payload)."""
+    """A driver's words for an Ethos-U85-256: commands as (number, parameter), and (number, above, payload)."""
     (config,) = (c for c in CONFIGS if c.name == "ethos-u85-256")
     stream = b"".join(
         struct.pack("<I", w[0] | w[1] << 16) if len(w) == 2 else struct.pack("<II", w[0] | 1 << 14 | w[1] << 16, w[2])

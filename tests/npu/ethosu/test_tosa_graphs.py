@@ -4,7 +4,7 @@ import harness
 import numpy as np
 import pytest
 from benches import ethosu_tosa
-from tests.npu.ethosu.loops import loop
+from tests.npu.ethosu.loop_graph import loop
 from tests.npu.ethosu.tosa_graphs import Outcome, compiled, outcome
 
 from deuteron.npu.ethosu import blob

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import full
-from tests.npu.ethosu import adversary, mutants, vela
-from tests.npu.ethosu.adversary import Schedule
+from tests.npu.ethosu import adversarial_timing, damaged_streams, vela
+from tests.npu.ethosu.adversarial_timing import Schedule
 from tests.npu.ethosu.commands import Command, Commands, read, written
 from tests.npu.ethosu.machine import RefusedError
 from tests.npu.ethosu.networks import network, transposed_table
@@ -26,7 +26,7 @@ SCHEDULES = (
     Schedule(), Schedule("copies"), Schedule("operations"), Schedule("blocks"), Schedule("any", 1), Schedule("any", 2),
 )  # fmt: skip
 FILLS = (1, 2)
-"""By which numbers memory is filled that nothing has written."""
+"""Fill values of memory that no operation has written."""
 PLACES = 40
 """Mutants with another address or region, of each stream."""
 
@@ -258,19 +258,19 @@ def test_other_values_are_told(sound: EthosUProgram) -> None:
 
 
 def results(program: EthosUProgram, commands: Commands) -> set[bytes]:
-    """What a stream computes, in any order that it allows and whatever memory holds before; nothing where it cannot."""
+    """Return the results of a stream in any order that it allows and for any earlier content of memory."""
     computed: set[bytes] = set()
     for schedule in SCHEDULES:
         for fill in FILLS:
             try:
-                computed.add(adversary.outputs(program.stream.config, program.blob, commands, schedule, fill))
+                computed.add(adversarial_timing.outputs(program.stream.config, program.blob, commands, schedule, fill))
             except RefusedError:
                 computed.add(b"")
     return computed
 
 
 def is_overlooked(program: EthosUProgram, commands: Commands, expected: bytes) -> bool | None:
-    """Whether a mutant computes something else, and nobody says so; None where the watch does not let it be."""
+    """Return whether a mutant computes other results without a reported hazard; None if the hazard check refuses it."""
     data = written(commands, program.stream.config.word)
     blob = replace(program.blob, command_data=data)
     try:
@@ -293,7 +293,10 @@ def test_no_mutant_is_overlooked(accelerator: str, tmp_path: Path) -> None:
     commands = read(program.blob.command_data)
     (expected,) = results(program, commands)
     rng = np.random.default_rng(3)
-    mutated = [*mutants.all_orders(commands), *(mutants.any_place(commands, rng) for _ in range(PLACES))]
+    mutated = [
+        *damaged_streams.all_orders(commands),
+        *(damaged_streams.any_place(commands, rng) for _ in range(PLACES)),
+    ]
     told = 0
     for name, mutant in mutated:
         overlooked = is_overlooked(program, mutant, expected)

@@ -274,13 +274,13 @@ _STEPS: tuple[Callable[[Writer, Value], Value | None], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a graph.
+    """The result of a graph.
 
     Attributes:
         operators: its operators.
         results: how many results were compared.
         different: how many of them differ from TOSA's reference model.
-        refused: what was said, where Vela or the simulator does not take the graph, which says so.
+        refused: the error of Vela or the simulator if it does not take the graph.
     """
 
     operators: tuple[str, ...]

@@ -71,7 +71,7 @@ def _content(model: tflite.Model, graph: tflite.SubGraph, tensor: int) -> bytes:
 
 
 def _offsets(model: tflite.Model) -> list[int]:
-    """Where each tensor lies in the scratch memory."""
+    """Return the offset of each tensor in the scratch memory."""
     entries = (model.Metadata(i) for i in range(model.MetadataLength()))
     (buffer,) = (entry.Buffer() for entry in entries if entry.Name() == b"OfflineMemoryAllocation")
     return np.frombuffer(model.Buffers(buffer).DataAsNumpy().tobytes(), np.int32)[3:].tolist()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from tests import full
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.microcode.damage import randomly_damaged, words_of
+from tests.npu.neutron.microcode.damaged_containers import randomly_damaged, words_of
 
 from deuteron.errors import DeuteronError, FormatError, InternalError, OptionError, UnsupportedError
 from deuteron.npu.neutron.convert import (

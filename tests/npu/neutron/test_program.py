@@ -1,10 +1,10 @@
-"""What a program says of its memories."""
+"""The memories of a program."""
 
 from dataclasses import replace
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.planned_programs import ENGINE
 from tests.npu.neutron.microcode.programs import CONTAINER
 from tests.planner.test_packing_multipart import CUT
 
@@ -62,7 +62,7 @@ def test_weights_that_are_fetched_twice_are_each_of_the_call_that_reads_them() -
 
 
 def scratch_of(program: Program, planned: Plan, values: Dataflow) -> Memory:
-    """The scratch memory as the views are told of it."""
+    """The scratch memory in the form of the views."""
     (scratch,) = program_in(encode(program, planned)).placements(values)
     return scratch.memory
 

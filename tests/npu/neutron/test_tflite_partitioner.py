@@ -9,7 +9,7 @@ import tflite
 from tests import full
 from tests.npu.neutron.tflite.cases import CASES
 from tests.npu.neutron.tflite.files import odd_bytes, outside_bytes, with_float_edges
-from tests.npu.neutron.tflite.mixing import SHAPE, FullEncoder, Net, Q, drawn
+from tests.npu.neutron.tflite.partitioned_files import SHAPE, FullEncoder, Net, Q, drawn
 
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import CapacityError, DeuteronError, FormatError, UnsupportedError

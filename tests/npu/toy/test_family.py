@@ -120,7 +120,7 @@ def build(package: Path, program: bytes, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def deuteron(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What `deuteron ARGS` prints, run in this process; it ends well."""
+    """Return the output of `deuteron ARGS`, run in this process; it must succeed."""
 
     def run(*args: str | Path) -> str:
         with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""A family of NPUs that negate int8 values: all that Deuteron asks of one, in a package of its own."""
+"""A family of NPUs that negate int8 values: the whole interface of a family, in a separate package."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ def payload_of(count: int) -> bytes:
 
 
 def program_of(payload: bytes, where: str) -> ToyProgram:
-    """What `payload_of` made."""
+    """The partition that `payload_of` made."""
     if len(payload) != 16 or not payload.startswith(MAGIC):
         raise FormatError("this is no negation", where=where)
     return ToyProgram(int.from_bytes(payload[4:8], "little"))

@@ -101,7 +101,7 @@ def _weights(
 
 
 def _bias_type(dtype: str, bias: FlatTensor | None) -> int:
-    """What the options of a layer of int16 say: INT32, or nothing, which is INT64."""
+    """Options of an int16 layer: INT32, or none, which is INT64."""
     return 2 if dtype == "INT16" and bias is not None and bias.dtype == "INT32" else 0
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from tests.cortex_m.bench import Bench
+from tests.cortex_m.operator_library import OperatorLibrary
 
 from deuteron.operators import catalogue
 from deuteron.runtime.litert import Litert
@@ -19,11 +19,13 @@ from deuteron.tflite.variables import initial_of, with_variable_tensors
 Array = npt.NDArray[np.generic]
 
 
-def run(bench: Bench, model: FlatModel, inputs: Sequence[Array], states: dict[int, Array] | None = None) -> list[Array]:
+def run(
+    c_operators: OperatorLibrary, model: FlatModel, inputs: Sequence[Array], states: dict[int, Array] | None = None
+) -> list[Array]:
     """The outputs of a model whose operators stand in order of execution.
 
     Args:
-        bench: what runs operators.
+        c_operators: what runs operators.
         model: the model.
         inputs: one array per input.
         states: variable tensors before the run, first none, and then behind it.
@@ -39,18 +41,18 @@ def run(bench: Bench, model: FlatModel, inputs: Sequence[Array], states: dict[in
             values[index] = np.zeros(tensor.shape, NUMPY[tensor.dtype])
     values |= dict(zip(model.inputs, inputs, strict=True))
     for index in range(len(model.operators)):
-        _run_operator(bench, model, index, values)
+        _run_operator(c_operators, model, index, values)
     if states is not None:
         states.update((i, values[i]) for i, tensor in enumerate(model.tensors) if tensor.is_variable)
     return [values[index] for index in model.outputs]
 
 
-def _run_operator(bench: Bench, model: FlatModel, index: int, values: dict[object, Array]) -> None:
+def _run_operator(c_operators: OperatorLibrary, model: FlatModel, index: int, values: dict[object, Array]) -> None:
     for call in lower(model, index):
         operands = [_value(operand, values) for operand in call.inputs]
         scratch = [np.zeros(count, dtype) for count, dtype in catalogue.scratch(call.operator, call.params)]
         targets = [_value(target, values) for target in call.outputs]
-        results = bench.call_all(call.operator.symbol, call.params.words(), operands, scratch, targets)
+        results = c_operators.call_all(call.operator.symbol, call.params.words(), operands, scratch, targets)
         values |= zip(map(_key, call.outputs), results, strict=True)
 
 
@@ -89,7 +91,12 @@ def random_inputs(model: FlatModel, rng: np.random.Generator) -> list[Array]:
 
 
 def compare(
-    bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0, absolute: float = 0.0
+    c_operators: OperatorLibrary,
+    model: FlatModel,
+    rng: np.random.Generator,
+    runs: int = 2,
+    steps: int = 0,
+    absolute: float = 0.0,
 ) -> None:
     """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart, or so much."""
     data = encode(model)
@@ -97,7 +104,7 @@ def compare(
     for _ in range(runs):
         inputs = random_inputs(decoded, rng)
         wanted = reference.run(inputs)
-        for found, expected in zip(run(bench, decoded, inputs), wanted, strict=True):
+        for found, expected in zip(run(c_operators, decoded, inputs), wanted, strict=True):
             if absolute and expected.dtype == np.float32:
                 np.testing.assert_allclose(found, expected, rtol=0, atol=absolute)
             elif steps and expected.dtype == np.float32:
@@ -106,7 +113,7 @@ def compare(
                 np.testing.assert_array_equal(found, expected, str(decoded.operators))
 
 
-def compare_stream(bench: Bench, model: FlatModel, rng: np.random.Generator, steps: int) -> None:
+def compare_stream(c_operators: OperatorLibrary, model: FlatModel, rng: np.random.Generator, steps: int) -> None:
     """Compare a model that keeps state with LiteRT, over so many runs, and once again from the initial state."""
     data = encode(model)
     reference, decoded = Litert(data), with_variable_tensors(decode(data, partial=True))
@@ -116,5 +123,5 @@ def compare_stream(bench: Bench, model: FlatModel, rng: np.random.Generator, ste
         states: dict[int, Array] = {}
         for step, inputs in enumerate(part):
             wanted = reference.run(inputs)
-            for found, expected in zip(run(bench, decoded, inputs, states), wanted, strict=True):
+            for found, expected in zip(run(c_operators, decoded, inputs, states), wanted, strict=True):
                 np.testing.assert_array_equal(found, expected, f"step {step} of {decoded.operators}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Bench
+from tests.cortex_m.operator_library import OperatorLibrary
 from tests.tflite.cortex_m.running import run
 from tests.tflite.test_normalize import Net, q
 
@@ -183,13 +183,15 @@ def random_model(rng: Rng, dtype: str = "INT8") -> FlatModel:
     return graph.model([x], [graph.layer("FULLY_CONNECTED", y, int(rng.integers(1, 6)))])
 
 
-def need_the_same(bench: Bench, model: FlatModel, rng: Rng) -> tuple[FlatModel, tuple[RemovedChannels, ...]]:
+def need_the_same(
+    c_operators: OperatorLibrary, model: FlatModel, rng: Rng
+) -> tuple[FlatModel, tuple[RemovedChannels, ...]]:
     """The model without dead channels, whose outputs are those that LiteRT gives for the model."""
     shorter, removed = without_dead_channels(signed(model))
     litert = Litert(encode(model))
     dtype = model.tensors[model.inputs[0]].dtype.lower()
     limits = np.iinfo(dtype)
-    after = Litert(encode(shorter)).run if dtype != "uint8" else lambda inputs: run(bench, shorter, inputs)
+    after = Litert(encode(shorter)).run if dtype != "uint8" else lambda inputs: run(c_operators, shorter, inputs)
     for _ in range(2):
         x = rng.integers(limits.min, limits.max + 1, model.tensors[model.inputs[0]].shape).astype(dtype)
         for a, b in zip(litert.run([x]), after([x]), strict=True):
@@ -198,12 +200,12 @@ def need_the_same(bench: Bench, model: FlatModel, rng: Rng) -> tuple[FlatModel, 
 
 
 @pytest.mark.parametrize("dtype", ["INT8", "INT16", "UINT8"])
-def test_random_networks_keep_their_bytes(dtype: str, bench: Bench) -> None:
+def test_random_networks_keep_their_bytes(dtype: str, c_operators: OperatorLibrary) -> None:
     gone, layers = 0, set[str]()
     for seed in range(60):
         rng = np.random.default_rng(seed)
         model = random_model(rng, dtype)
-        shorter, removed = need_the_same(bench, model, rng)
+        shorter, removed = need_the_same(c_operators, model, rng)
         fewer = macs(signed(model)) - macs(shorter)
         assert sum(each.macs - each.macs_left for each in removed) == fewer
         gone += fewer
@@ -237,7 +239,7 @@ def window(outputs: int, inputs: int, size: int = 1) -> np.ndarray:
     ("value", "padding", "removed"), [(0, SAME, 1), (700, VALID, 1), (700, SAME, 0)], ids=["zero", "bias", "padded"]
 )
 def test_a_constant_goes_into_the_bias_unless_padding_lies_beside_it(
-    value: int, padding: int, removed: int, bench: Bench
+    value: int, padding: int, removed: int, c_operators: OperatorLibrary
 ) -> None:
     net = Net()
     x = net.tensor((1, 4, 4, 2))
@@ -245,12 +247,12 @@ def test_a_constant_goes_into_the_bias_unless_padding_lies_beside_it(
     weights[1] = 0
     y = conv(net, x, weights, [5, value, -9])
     model = net.model([x], [conv(net, y, window(2, 3, 3), [10, 20], padding)])
-    shorter, found = need_the_same(bench, model, np.random.default_rng(0))
+    shorter, found = need_the_same(c_operators, model, np.random.default_rng(0))
     assert shorter.tensors[y].shape[-1] == 3 - removed
     assert [each.constant for each in found] == [1, 0][: 2 * removed]
 
 
-def test_a_channel_that_only_weights_of_zero_read_is_removed_through_a_residual(bench: Bench) -> None:
+def test_a_channel_that_only_weights_of_zero_read_is_removed_through_a_residual(c_operators: OperatorLibrary) -> None:
     net = Net()
     x = net.tensor((1, 4, 4, 2))
     a = conv(net, x, window(4, 2), [1, 2, 3, 4])
@@ -263,7 +265,7 @@ def test_a_channel_that_only_weights_of_zero_read_is_removed_through_a_residual(
     of_b[..., 2] = 0
     net.tensors[inner] = replace(net.tensors[inner], data=of_b.astype(np.int8).tobytes())
     model = net.model([x], [conv(net, y, last, [0, 0])])
-    shorter, found = need_the_same(bench, model, np.random.default_rng(0))
+    shorter, found = need_the_same(c_operators, model, np.random.default_rng(0))
     assert [shorter.tensors[i].shape[-1] for i in (a, b, y)] == [3, 3, 3]
     assert found == (
         RemovedChannels("CONV_2D", f"t{a}", 4, 0, 1, 128, 96),

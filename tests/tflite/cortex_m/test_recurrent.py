@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests import full
-from tests.cortex_m.bench import Bench, RefusedError
+from tests.cortex_m.operator_library import OperatorLibrary, RefusedError
 from tests.tflite.cortex_m.recurrent_models import MODELS
 from tests.tflite.cortex_m.running import compare_stream
 
@@ -27,16 +27,16 @@ CASES = int(os.environ.get("DEUTERON_TFLITE_CASES", "4"))
 
 
 @pytest.fixture(scope="module", params=full.first([InnerWork.PORTABLE, InnerWork.DSP], 1))
-def bench(request: pytest.FixtureRequest) -> Bench:
+def c_operators(request: pytest.FixtureRequest) -> OperatorLibrary:
     """The C operators with each kind of inner loops that this machine compiles."""
-    return Bench(request.param)
+    return OperatorLibrary(request.param)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_streams_equal_litert(bench: Bench, name: str) -> None:
+def test_streams_equal_litert(c_operators: OperatorLibrary, name: str) -> None:
     for case in range(CASES):
         rng = np.random.default_rng([zlib.crc32(name.encode()), case])
-        compare_stream(bench, MODELS[name](rng), rng, steps=60)
+        compare_stream(c_operators, MODELS[name](rng), rng, steps=60)
 
 
 def made(name: str) -> FlatModel:
@@ -132,22 +132,26 @@ def test_refusals(name: str, change: Callable[[FlatModel], FlatModel], message: 
         ("lstm", "input_shifts", (31, 0, 0, 0)),
     ],
 )
-def test_the_c_functions_check_their_records(bench: Bench, name: str, field: str, value: object) -> None:
+def test_the_c_functions_check_their_records(
+    c_operators: OperatorLibrary, name: str, field: str, value: object
+) -> None:
     model = made(name)
     (call,) = lower(model, 0)
     params = call.params
     assert isinstance(params, SvdfParams | LstmParams)
     with pytest.raises(RefusedError):
-        run_call(bench, model, replace(params, **{field: value}).words())
+        run_call(c_operators, model, replace(params, **{field: value}).words())
 
 
-def run_call(bench: Bench, model: FlatModel, words: tuple[int, ...]) -> None:
+def run_call(c_operators: OperatorLibrary, model: FlatModel, words: tuple[int, ...]) -> None:
     """Run the operator's call with other words."""
     (call,) = lower(model, 0)
     inputs = [operand_of(model, each) for each in call.inputs]
     needed = catalogue.scratch(call.operator, call.params)
     scratch = [np.zeros(count, dtype) for count, dtype in needed]
-    bench.call_all(call.operator.symbol, words, inputs, scratch, [operand_of(model, each) for each in call.outputs])
+    c_operators.call_all(
+        call.operator.symbol, words, inputs, scratch, [operand_of(model, each) for each in call.outputs]
+    )
 
 
 def operand_of(model: FlatModel, operand: Operand) -> np.ndarray:

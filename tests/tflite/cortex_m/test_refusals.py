@@ -1,10 +1,10 @@
-"""What the lowering refuses, to the letter, and what the C operators refuse."""
+"""Refusals of the lowering, to the letter, and of the C operators."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.cortex_m.bench import Bench, RefusedError
+from tests.cortex_m.operator_library import OperatorLibrary, RefusedError
 from tests.tflite.cortex_m import detection_models, models, more_models, movement_models, plain_models
 from tests.tflite.cortex_m.models import Rng, constant, model, tensor
 
@@ -192,19 +192,19 @@ def arrays(source: FlatModel, call: CpuCall) -> tuple[list[np.ndarray], np.ndarr
 
 
 @pytest.mark.parametrize("symbol", sorted(CALLS.keys() - {"dtn_op_full"}))  # which fills whatever it is given
-def test_a_call_whose_tensors_do_not_fit_its_record_is_refused(bench: Bench, symbol: str) -> None:
+def test_a_call_whose_tensors_do_not_fit_its_record_is_refused(c_operators: OperatorLibrary, symbol: str) -> None:
     source, call = CALLS[symbol]
     inputs, output = arrays(source, call)
     scratch = [np.zeros(256, np.uint8) for _ in call.operator.scratch]
     words = call.params.words()
     longer = np.zeros(output.size + 1, output.dtype)
     with pytest.raises(RefusedError):
-        bench.call(symbol, words[:-1], inputs, scratch, output)
+        c_operators.call(symbol, words[:-1], inputs, scratch, output)
     with pytest.raises(RefusedError):
-        bench.call(symbol, words, inputs[:-1], scratch, output)
+        c_operators.call(symbol, words, inputs[:-1], scratch, output)
     if call.operator.name not in ("copy", "clamp"):
         with pytest.raises(RefusedError):
-            bench.call(symbol, words, inputs, scratch, longer)
+            c_operators.call(symbol, words, inputs, scratch, longer)
 
 
 def random_words(rng: Rng, words: tuple[int, ...]) -> tuple[int, ...]:
@@ -216,7 +216,7 @@ def random_words(rng: Rng, words: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("symbol", sorted(CALLS))
-def test_a_damaged_record_is_refused_or_harmless(bench: Bench, symbol: str) -> None:
+def test_a_damaged_record_is_refused_or_harmless(c_operators: OperatorLibrary, symbol: str) -> None:
     rng = np.random.default_rng(7)
     source, call = CALLS[symbol]
     inputs, output = arrays(source, call)
@@ -224,6 +224,6 @@ def test_a_damaged_record_is_refused_or_harmless(bench: Bench, symbol: str) -> N
     for _ in range(60):
         words = random_words(rng, call.params.words())
         try:
-            bench.call(symbol, words, inputs, scratch, output)
+            c_operators.call(symbol, words, inputs, scratch, output)
         except RefusedError:
             continue

@@ -40,7 +40,7 @@ class Net(nn.Module):
 
 
 class EveryOperator(nn.Module):
-    """What no reference model has: functions, differences, extremes, resizes, reductions, products of activations."""
+    """Operators that no reference model has: functions, differences, extremes, resizes, reductions, products."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ def test_a_best_score_that_no_bound_explains():
 
 
 def scores_apart(by: int, ties: int) -> tuple[str, ...]:
-    """What fails where PyTorch's best score is `by` steps above ours, and ties move each of the two by some."""
+    """Return the failures if PyTorch's best score is `by` steps above ours, and ties move each of the two."""
     result, moves = OutputResult(0, scores=True), np.full((1, 2), float(ties))
     ours, wanted = np.array([[8.0, 9.0]], np.float32), np.array([[8.0 + by, 8.0]], np.float32)
     outputs.check(result, ours, saved.Affine(1.0, 0), wanted, lambda: [moves])
@@ -323,7 +323,7 @@ def test_a_model_without_ties_moves_by_nothing():
 
 
 class Sums(nn.Module):
-    """Two sums, the second of which lies within 2^-4 of a tie, not within 2^-10."""
+    """Two sums, the second of which is within 2^-4 of a tie, not within 2^-10."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         y = rounded(x, 0.5, 0)

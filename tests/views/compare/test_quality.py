@@ -1,4 +1,4 @@
-"""The program of a build beside its float model: figures, metrics of the user's own, and what is no metric."""
+"""The program of a build compared with its float model: figures, the user's metrics, and invalid metrics."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,8 @@
-"""Outputs of files of which the NPU takes a part, beside LiteRT's: what counts as a difference, and how large it is."""
+"""Outputs of files that the NPU runs in part, compared with LiteRT's: the rule for a difference, and its size."""
 
 import numpy as np
 import pytest
-from tests.npu.neutron.tflite.mixing import SHAPE, Net
+from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
 
 from deuteron.npu.neutron.tflite_partitioner import convert_mixed
 from deuteron.views.compare import tflite_partitioned

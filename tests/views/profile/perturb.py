@@ -1,8 +1,8 @@
-"""Which kernel computes an operator, found without the map: whose output changes when the operator changes.
+"""Finds the kernel that computes an operator, without the map: its output changes when the operator changes.
 
 One operator of a partition's TFLite file is changed: its weights, its activation, the scale of its result, its window.
-Of all kernel calls the first whose output is another one computes the operator, and the second computes one that reads
-of it, which confirms those that cannot be changed, such as a concatenation.
+The first kernel call with another output computes the operator. The second computes one that reads it, which confirms
+operators that cannot be changed, such as a concatenation.
 """
 
 import zlib
@@ -70,7 +70,7 @@ def _confirmed(model: FlatModel, entry: Partition, target: str) -> Iterator[tupl
 
 
 def _reads(model: FlatModel, entry: Partition, reader: int, writer: int) -> bool:
-    """Whether an operator of one kernel call reads what one of another's writes."""
+    """Return whether an operator of one kernel call reads the output of another's."""
     written = {tensor for op in entry.kernels[writer].ops for tensor in model.operators[op].outputs}
     read = {tensor for op in entry.kernels[reader].ops for tensor in model.operators[op].inputs}
     return not written.isdisjoint(read)
@@ -88,7 +88,7 @@ class _Runs:
         self._known: dict[int, bytes] = {}
 
     def is_like(self, container: Container) -> bool:
-        """Whether another program calls the same kernels on the same places."""
+        """Return whether another program calls the same kernels on the same places."""
         return _outline(decode(container)) == _outline(self.decoded)
 
     def changes(self, other: "_Runs") -> Iterator[int]:
@@ -96,7 +96,7 @@ class _Runs:
         return (number for number in range(len(self.decoded.calls)) if self.output(number) != other.output(number))
 
     def output(self, number: int) -> bytes:
-        """What a kernel call writes."""
+        """Return the output of a kernel call."""
         if number not in self._known:
             call = self.decoded.calls[number]
             with self._driver.load(_until(self._container, number + 1)) as model:
@@ -169,14 +169,14 @@ def _with(model: FlatModel, op: int, operator: FlatOperator) -> FlatModel:
 
 
 def _with_other_weights(model: FlatModel, op: int) -> FlatModel:
-    """The model, in which one operator has weights of its own, all others those that it had."""
+    """Return the model with new weights for one operator; all others keep theirs."""
     data = model.tensors[model.operators[op].inputs[1]].data
     assert data is not None
     return _with_other_data(model, op, bytes(b ^ 0x15 for b in data))
 
 
 def _moves_alike(model: FlatModel, one: FlatOperator, other: FlatOperator) -> bool:
-    """Whether another operator is a transpose of the same tensor in the same way, which is one kernel call."""
+    """Return whether another operator is the same transpose of the same tensor, which is one kernel call."""
     axes = model.tensors[one.inputs[1]].data
     return other.name == one.name and other.inputs[0] == one.inputs[0] and model.tensors[other.inputs[1]].data == axes
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.views.profile import made
+from tests.views.profile import example_profile
 
 from deuteron.errors import FormatError
 from deuteron.views.events import tables
@@ -51,7 +51,7 @@ def test_executorch_reads_what_was_written():
 
 
 def test_events_of_the_runtime():
-    found = host.stream([block(), block()], made.INSTRUCTIONS, "f")
+    found = host.stream([block(), block()], example_profile.INSTRUCTIONS, "f")
     assert (found.runs, found.measure, found.clock.tick) == (2, Measure.MEASURED, "ns")
     first = [event for event in found.events if event.run == 0]
     assert [(e.name, e.index, e.ticks) for e in first if e.kind is SpanKind.KERNEL] == [
@@ -67,7 +67,7 @@ def test_without_profiling_the_partition_is_not_attributed():
     spans = [
         span for span in block().spans if span.id < 0 and span.text not in ("fetch 0", "wait 0", "arguments", "log")
     ]
-    found = host.stream([EventBlock("Execute", tuple(spans))], made.INSTRUCTIONS, "f")
+    found = host.stream([EventBlock("Execute", tuple(spans))], example_profile.INSTRUCTIONS, "f")
     assert attributed(found.events) == 0
 
 
@@ -101,7 +101,7 @@ def test_without_profiling_the_partition_is_not_attributed():
 )
 def test_a_dump_of_another_program_is_refused(wrong: EventBlock, text: str):
     with pytest.raises(FormatError) as caught:
-        host.stream([wrong], made.INSTRUCTIONS, "f")
+        host.stream([wrong], example_profile.INSTRUCTIONS, "f")
     assert str(caught.value) == (
         f"f: the ETDump is of another program: {text}\n\nhint: give the build whose `model.pte` ran, with the SHA-256 "
         "in its `build.json`"
@@ -111,7 +111,7 @@ def test_a_dump_of_another_program_is_refused(wrong: EventBlock, text: str):
 def test_a_clock_that_wraps_is_refused():
     spans = (Span("DELEGATE_CALL", 1, 4294967000, 900), Span("Method::execute", 0, 4294966000, 1000, chain=-1))
     with pytest.raises(FormatError) as caught:
-        host.stream([EventBlock("Execute", spans)], made.INSTRUCTIONS, "f")
+        host.stream([EventBlock("Execute", spans)], example_profile.INSTRUCTIONS, "f")
     assert str(caught.value) == (
         "f: the ETDump's event `DELEGATE_CALL` stops at 900, before it starts at 4,294,967,000\n\n"
         "hint: let `et_pal_current_ticks` count in 64 bits: its clock has wrapped"
@@ -119,13 +119,13 @@ def test_a_clock_that_wraps_is_refused():
 
 
 def test_ticks_of_a_device_have_its_rate():
-    clock = host.stream([block()], made.INSTRUCTIONS, "f", 100_000_000).clock
+    clock = host.stream([block()], example_profile.INSTRUCTIONS, "f", 100_000_000).clock
     assert (clock.tick, clock.microseconds(1000)) == ("tick", 10)
 
 
 def test_a_dump_without_runs_is_refused():
     with pytest.raises(FormatError) as caught:
-        host.stream([EventBlock("Default", ())], made.INSTRUCTIONS, "f")
+        host.stream([EventBlock("Default", ())], example_profile.INSTRUCTIONS, "f")
     assert str(caught.value) == ("f: the ETDump has no run\n\nhint: run the program before you write the file")
 
 
@@ -151,34 +151,39 @@ def test_what_no_instruction_is_known_of_is_in_the_dump(tmp_path: Path):
         Event(SpanKind.TRANSPOSE, Track.CPU, 30, 60, "output 0: channels first"),
         Event(SpanKind.COPY_OUT, Track.CPU, 60, 100, "output 0", index=0),
     )
-    stream = made.profile().stream
+    stream = example_profile.profile().stream
     file = tmp_path / "etdump.etdp"
-    file.write_bytes(inspector.dump(replace(stream, events=(*stream.events, *extra)), made.INSTRUCTIONS))
+    file.write_bytes(inspector.dump(replace(stream, events=(*stream.events, *extra)), example_profile.INSTRUCTIONS))
     (block,) = Inspector(etdump_path=str(file)).event_blocks
     shown = {event.name: event.perf_data.raw for event in block.events if event.perf_data}
     assert [shown[event.name] for event in extra] == [[0.01], [0.02], [0.03], [0.04]]
 
 
 def test_dumps_of_profiles_are_told_from_those_of_the_runtime():
-    assert inspector.is_dumped(etdump.read(inspector.dump(made.profile().stream, made.INSTRUCTIONS), "f"))
+    assert inspector.is_dumped(
+        etdump.read(inspector.dump(example_profile.profile().stream, example_profile.INSTRUCTIONS), "f")
+    )
     assert not inspector.is_dumped([block()])
 
 
 def test_what_starts_a_kernel_is_its_dispatch_and_what_comes_after_the_last_is_not():
-    found = host.stream([block()], made.INSTRUCTIONS, "f").median().events
+    found = host.stream([block()], example_profile.INSTRUCTIONS, "f").median().events
     driver = [(e.name, e.index, e.ticks) for e in found if e.kind is SpanKind.DISPATCH and e.partition == 0]
     assert driver == [
         ("runtime", -1, 10), ("arguments", -1, 10), ("driver", 0, 5), ("driver", -1, 1), ("driver", -1, 1),
         ("driver", -1, 10), ("log", -1, 40), ("runtime", -1, 10),
     ]  # fmt: skip
-    rows = {row.name: row for row in tables.kernels(made.profile(host.stream([block()], made.INSTRUCTIONS, "f")))}
+    rows = {
+        row.name: row
+        for row in tables.kernels(example_profile.profile(host.stream([block()], example_profile.INSTRUCTIONS, "f")))
+    }
     conv, pool = rows["npu 0 #0 conv2d_s8"], rows["npu 0 #1 max_pool_s8"]
     assert [(row.own, row.wait, row.dispatch) for row in (conv, pool)] == [(375, 0, 5), (280, 9, 0)]
     assert rows["[driver and runtime]"].ticks == 10 + 10 + 1 + 1 + 10 + 40 + 10 + 5 + 5
 
 
 def test_any_stream_becomes_a_dump():
-    blocks = etdump.read(inspector.dump(made.profile().stream, made.INSTRUCTIONS), "f")
+    blocks = etdump.read(inspector.dump(example_profile.profile().stream, example_profile.INSTRUCTIONS), "f")
     spans = {span.text or span.name: span for span in blocks[0].spans}
     assert (spans["conv2d_s8 #0"].start, spans["conv2d_s8 #0"].stop) == (110_000, 610_000)
     assert (spans["Method::execute"].stop, spans["DELEGATE_CALL"].instruction) == (1_000_000, 1)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.views.profile import made
-from tests.views.profile.made import CONV
+from tests.views.profile import example_profile
+from tests.views.profile.example_profile import CONV
 
 from deuteron.cli import main
 from deuteron.errors import FormatError, InputError, OptionError
@@ -20,12 +20,12 @@ from deuteron.views.report.page import html
 
 
 def test_gaps_are_events_of_their_own():
-    gaps = [event for event in made.events() if event.kind is SpanKind.UNATTRIBUTED]
+    gaps = [event for event in example_profile.events() if event.kind is SpanKind.UNATTRIBUTED]
     assert [(gap.name, gap.start, gap.stop) for gap in gaps] == [
         ("in the delegate", 985, 990),
         ("between steps", 990, 1000),
     ]
-    assert attributed(made.events()) == 1 - 5 / 890
+    assert attributed(example_profile.events()) == 1 - 5 / 890
 
 
 def test_a_whole_run_without_events_is_one_gap():
@@ -48,18 +48,18 @@ def test_what_took_no_time_stands_before_what_follows_it():
             Event(SpanKind.DELEGATE, Track.CPU, 0, 20, "npu 0", **npu),
         ]
     )
-    stream = replace(made.profile().stream, events=events)
-    assert [row.dispatch for row in tables.kernels(made.profile(stream))] == [5, 10]
+    stream = replace(example_profile.profile().stream, events=events)
+    assert [row.dispatch for row in tables.kernels(example_profile.profile(stream))] == [5, 10]
 
 
 @pytest.mark.parametrize("by", ["line", "operator", "kernel"])
 def test_rows_add_up_to_the_run(by: str):
-    profile = made.profile()
+    profile = example_profile.profile()
     assert sum(row.ticks for row in tables.TABLES[by](profile)) == tables.total(profile) == 1000
 
 
 def test_rows_of_kernels_have_their_waits_and_dispatches():
-    rows = {row.name: row for row in tables.kernels(made.profile())}
+    rows = {row.name: row for row in tables.kernels(example_profile.profile())}
     conv, pool = rows["npu 0 #0 conv2d_s8"], rows["npu 0 #1 max_pool_s8"]
     assert (conv.own, conv.wait, conv.dispatch, conv.bound) == (500, 0, 10, "compute")
     assert (pool.own, pool.wait, pool.dispatch, pool.bound) == (275, 80, 10, "SRAM")
@@ -82,7 +82,10 @@ def test_a_kernel_waits_also_where_the_next_fetch_starts_before_it():
             Event(SpanKind.WAIT, Track.CPU, 95, 100, "channel 0", index=4, **npu),
         ]
     )
-    rows = {row.name: row for row in tables.kernels(made.profile(replace(made.profile().stream, events=events)))}
+    rows = {
+        row.name: row
+        for row in tables.kernels(example_profile.profile(replace(example_profile.profile().stream, events=events)))
+    }
     conv = rows["npu 0 #0 conv2d_s8"]
     assert (conv.own, conv.wait, conv.dispatch, conv.bound) == (15, 60, 5, "flash")
     assert rows["[waiting for weights]"].ticks == 5
@@ -91,30 +94,30 @@ def test_a_kernel_waits_also_where_the_next_fetch_starts_before_it():
 
 
 def test_rows_that_hold_the_others_are_said_to():
-    rows = text.arranged([row for row in tables.modules(made.profile()) if row.path is not None], "time", 2)
+    rows = text.arranged([row for row in tables.modules(example_profile.profile()) if row.path is not None], "time", 2)
     assert [(row.name, row.detail) for row in rows] == [("net", ""), ("block", ""), ("[2 others]", "in the rows above")]
 
 
 def test_what_simulated_times_rest_on_is_told():
-    profile = replace(made.profile(), basis=("NPU at 1 MHz", "all is kept"))
+    profile = replace(example_profile.profile(), basis=("NPU at 1 MHz", "all is kept"))
     assert list(text.summary(profile))[1:3] == ["NPU at 1 MHz", "all is kept"]
 
 
 def test_what_runs_depth_first_is_told():
-    profile = made.striped()
-    assert list(text.summary(profile))[-2:] == [f"npu 0: {told.strip()}" for told in made.DEPTH_FIRST]
+    profile = example_profile.striped()
+    assert list(text.summary(profile))[-2:] == [f"npu 0: {told.strip()}" for told in example_profile.DEPTH_FIRST]
     details = {row.name: row.detail for row in tables.kernels(profile)}
-    assert details["npu 0 #0 conv2d_s8"] == f"model.py:7, {made.STRIPE}"
+    assert details["npu 0 #0 conv2d_s8"] == f"model.py:7, {example_profile.STRIPE}"
     assert details["npu 0 #1 max_pool_s8"] == "model.py:8"
 
 
 def test_modules_are_a_tree():
-    rows = [(row.name, row.depth, row.ticks) for row in tables.modules(made.profile())]
+    rows = [(row.name, row.depth, row.ticks) for row in tables.modules(example_profile.profile())]
     assert rows[:4] == [("net", 0, 875), ("block", 1, 875), ("block.conv", 2, 510), ("block.pool", 2, 365)]
 
 
 def test_lines_and_operators_name_what_they_are():
-    profile = made.profile()
+    profile = example_profile.profile()
     lines = {row.name: row.detail for row in tables.lines(profile) if row.calls}
     assert lines == {
         "model.py:7": "x = self.conv(x)",
@@ -133,13 +136,13 @@ def test_lines_and_operators_name_what_they_are():
 
 
 def test_utilisation_is_of_the_array():
-    conv = tables.kernels(made.profile())[1]
-    assert tables.utilisation(conv, made.profile()) == 4000 / ((500 + 10) * 16)
-    assert tables.whole_utilisation(made.profile()) == 4000 / (890 * 16)
+    conv = tables.kernels(example_profile.profile())[1]
+    assert tables.utilisation(conv, example_profile.profile()) == 4000 / ((500 + 10) * 16)
+    assert tables.whole_utilisation(example_profile.profile()) == 4000 / (890 * 16)
 
 
 def test_rest_of_the_rows_is_one_row():
-    rows = text.arranged(tables.kernels(made.profile()), "time", 2)
+    rows = text.arranged(tables.kernels(example_profile.profile()), "time", 2)
     assert [row.name for row in rows] == ["npu 0 #0 conv2d_s8", "npu 0 #1 max_pool_s8", "[4 others]"]
     assert sum(row.ticks for row in rows) == 1000
 
@@ -147,7 +150,7 @@ def test_rest_of_the_rows_is_one_row():
 @pytest.mark.parametrize("sort", ["time", "order", "name"])
 @pytest.mark.parametrize("top", [1, 2, 3, 5])
 def test_rest_of_a_tree_is_what_its_rows_do_not_hold(sort: str, top: int):
-    shown = text.arranged(tables.modules(made.profile()), sort, top)
+    shown = text.arranged(tables.modules(example_profile.profile()), sort, top)
     held = [
         row for row in shown if row.depth and any(row.path[:n] in [r.path for r in shown] for n in range(row.depth))
     ]
@@ -155,7 +158,7 @@ def test_rest_of_a_tree_is_what_its_rows_do_not_hold(sort: str, top: int):
 
 
 def test_lines_of_files_with_one_name_are_told_apart():
-    profile = made.profile()
+    profile = example_profile.profile()
     (partition,) = profile.partitions
     sources = [Source(f"/net/{folder}/model.py", 7, "x", "") for folder in "ab"]
     ops = tuple(replace(op, sources=(source,)) for op, source in zip(partition.ops, sources, strict=True))
@@ -164,7 +167,7 @@ def test_lines_of_files_with_one_name_are_told_apart():
 
 
 def test_modules_are_compared_by_their_place():
-    before = made.profile()
+    before = example_profile.profile()
     after = replace(before, model="block")  # as its first module is called
     found = changes.changes(before, after, "module")
     assert [row.change for row in found.changes] == [0] * len(found.changes)
@@ -186,7 +189,7 @@ def test_an_unknown_order_is_refused():
 
 
 def test_lost_events_are_told():
-    profile = made.profile()
+    profile = example_profile.profile()
     lines = list(text.summary(replace(profile, stream=replace(profile.stream, lost=3))))
     assert lines == [
         "net for imxrt700 on sim, simulated: 1,000.0 us (1,000 cycles) in one run",
@@ -199,11 +202,11 @@ def test_lost_events_are_told():
 
 
 def test_operators_that_nobody_simulates_are_told():
-    npu = made.npu_alone()
+    npu = example_profile.npu_alone()
     assert "1 operator on the CPU is not simulated and not included in these times" in text.summary(npu)
     two = replace(npu, cpu_ops=npu.cpu_ops * 2)
     assert "2 operators on the CPU are not simulated and not included in these times" in text.summary(two)
-    assert not any("not simulated" in line for line in text.summary(made.profile()))
+    assert not any("not simulated" in line for line in text.summary(example_profile.profile()))
     found = changes.changes(npu, two, "kernel")
     assert "times do not include operators on the CPU, which are not simulated: 1 in A and 2 in B" in found.lines()
     assert found.to_json()["left_out"] == [1, 2]
@@ -211,7 +214,7 @@ def test_operators_that_nobody_simulates_are_told():
 
 
 def test_what_one_run_is_held_up_by_is_in_no_number():
-    three = made.one_of_three_runs_held_up()
+    three = example_profile.one_of_three_runs_held_up()
     assert list(text.summary(three))[:2] == [
         "net for imxrt700 on sim, simulated: 1,100.0 us (1,100 cycles) in the median of 3 runs",
         "runs take 1,000.0 to 90,000.0 us; all numbers below are of the median run",
@@ -223,17 +226,17 @@ def test_what_one_run_is_held_up_by_is_in_no_number():
         "510.0", "46.36%", "500.0", "0.0", "10.0", "1", "4,000", "900",
     ]  # fmt: skip
     assert json.loads(node_data(three))["graph"]["results"]["aten_convolution_default"] == {"value": 500}
-    assert changes.changes(made.profile(), three, "kernel").totals == (1000, 1100)
+    assert changes.changes(example_profile.profile(), three, "kernel").totals == (1000, 1100)
     said = text.to_json(three, [conv], "kernel")
     assert (said["ticks"], said["lengths"]) == (1100, [1100, 90000, 1000])
 
 
 def test_of_two_runs_the_shorter_one_is_shown():
-    assert made.lost_in_one_of_two_runs().stream.median().events == made.profile().stream.events
+    assert example_profile.lost_in_one_of_two_runs().stream.median().events == example_profile.profile().stream.events
 
 
 def test_rows_of_what_nobody_knows_have_no_counts():
-    profile = made.profile()
+    profile = example_profile.profile()
     lines = list(text.table(profile, tables.kernels(profile), "kernel"))
     assert next(line for line in lines if "quantize_per_tensor" in line).split()[:9] == [
         "100.0", "10.00%", "100.0", "0.0", "0.0", "1", "-", "-", "-",
@@ -242,13 +245,13 @@ def test_rows_of_what_nobody_knows_have_no_counts():
 
 
 def test_the_record_is_what_was_written(tmp_path: Path):
-    profile = made.profile()
+    profile = example_profile.profile()
     (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))
     assert record.read(tmp_path) == record.read(tmp_path / record.NAME) == profile
 
 
 def test_a_path_that_is_no_text_harms_no_file(tmp_path: Path):
-    profile = made.profile()
+    profile = example_profile.profile()
     source = record.Source("m\udcff.py", 7, "x = \udc80", "block")
     ops = tuple(replace(op, sources=(source,)) for op in profile.partitions[0].ops)
     hurt = replace(profile, model="n\udcff", partitions=(replace(profile.partitions[0], ops=ops),))
@@ -261,7 +264,7 @@ def test_a_path_that_is_no_text_harms_no_file(tmp_path: Path):
 
 
 def test_a_profile_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    profile = made.profile()
+    profile = example_profile.profile()
     (tmp_path / record.NAME).write_text(record.FILE.to_json(profile))
     by_name = [row.name for row in text.arranged(tables.kernels(profile), "name", None)]
     in_brackets = [name.startswith("[") for name in by_name]
@@ -291,7 +294,7 @@ def test_a_program_is_no_profile(options: tuple[str, ...], tmp_path: Path, capsy
 
 
 def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    profile = made.profile()
+    profile = example_profile.profile()
     evil = (
         replace(event, name="\x1b[2Jevil\nrow", index=-1) if event.kind is SpanKind.OPERATOR else event
         for event in profile.stream.events
@@ -308,7 +311,7 @@ def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_a_damaged_record_says_what_is_wrong(tmp_path: Path):
     path = tmp_path / "p.json"
-    path.write_text(record.FILE.to_json(made.profile()).replace('"simulated"', '"guessed"'))
+    path.write_text(record.FILE.to_json(example_profile.profile()).replace('"simulated"', '"guessed"'))
     with pytest.raises(FormatError) as caught:
         record.read(path)
     assert str(caught.value) == (
@@ -335,11 +338,11 @@ def longer(profile: record.Profile, ticks: int) -> record.Profile:
         else event
         for event in profile.stream.events
     )
-    return made.profile(replace(profile.stream, events=events))
+    return example_profile.profile(replace(profile.stream, events=events))
 
 
 def test_the_largest_change_comes_first():
-    before = made.profile()
+    before = example_profile.profile()
     found = changes.changes(before, longer(before, 100), "kernel")
     assert (found.changes[0].name, found.changes[0].change) == ("npu 0 #1 max_pool_s8", 100.0)
     assert list(found.lines(1)) == [
@@ -362,7 +365,7 @@ def test_the_largest_change_comes_first():
 
 
 def test_different_places_are_told():
-    before = made.profile()
+    before = example_profile.profile()
     found = changes.changes(before, replace(before, on="an505"), "kernel")
     assert "A ran on sim, B on an505: differences include those of the places" in found.lines()
     assert found.to_json()["places"] == ["sim", "an505"]
@@ -370,9 +373,9 @@ def test_different_places_are_told():
 
 
 def test_different_kinds_of_numbers_are_not_compared():
-    before = made.profile()
+    before = example_profile.profile()
     with pytest.raises(InputError) as caught:
-        changes.changes(before, made.profile(replace(before.stream, measure=Measure.MEASURED)), "kernel")
+        changes.changes(before, example_profile.profile(replace(before.stream, measure=Measure.MEASURED)), "kernel")
     assert str(caught.value) == (
         "the first profile is simulated, the second measured: their times are not comparable\n\n"
         "hint: compare two profiles of the same place: `deuteron profile DIR --on PLACE`"
@@ -382,7 +385,7 @@ def test_different_kinds_of_numbers_are_not_compared():
 def test_the_trace_has_every_event():
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-    profile = made.profile()
+    profile = example_profile.profile()
     found = Trace()
     found.ParseFromString(trace(profile.stream, "title", profile))
     begins = [
@@ -400,13 +403,13 @@ def test_a_kernel_without_a_tick_is_an_instant_of_the_trace():
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
     found = Trace()
-    found.ParseFromString(trace(made.with_an_empty_kernel().stream, "title"))
+    found.ParseFromString(trace(example_profile.with_an_empty_kernel().stream, "title"))
     events = [(p.track_event.name, p.timestamp) for p in found.packet if p.track_event.type == TrackEvent.TYPE_INSTANT]
     assert events == [("conv2d_s8", 110_000)]
 
 
 def test_node_data_has_the_time_of_each_node():
-    data = json.loads(node_data(made.profile()))["graph"]
+    data = json.loads(node_data(example_profile.profile()))["graph"]
     assert data["name"] == "us on sim, simulated"
     assert data["results"] == {
         "aten_convolution_default": {"value": 500.0},

@@ -50,7 +50,7 @@ def test_without_profiling_the_objects_are_those_of_sources_without_it(tmp_path:
 
 
 def linked(folder: Path, of_library: int, of_application: int, function: str) -> str:
-    """What the linker says of a library and an application that are compiled with these values of DTN_PROFILING."""
+    """Return the linker's message for a library and an application compiled with these values of DTN_PROFILING."""
     include = f"-I{library.FIRMWARE / 'include'}"
     application = f"#include <deuteron/executor.h>\nvoid *used = {function};\nint main(void)\n{{\n    return 0;\n}}\n"
     (folder / "application.c").write_text(application, "utf-8")

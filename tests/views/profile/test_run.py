@@ -1,4 +1,4 @@
-"""Profiles of small networks: on the host and the simulator, beside what ExecuTorch's Inspector shows of them."""
+"""Profiles of small networks: on the host and the simulator, compared with ExecuTorch's Inspector."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tests.views.profile.conftest import Build
-from tests.views.profile.made import packet
+from tests.views.profile.example_profile import packet
 from tests.views.profile.networks import NETWORKS
 
 from deuteron import api

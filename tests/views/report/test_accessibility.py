@@ -8,7 +8,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from tests.views.report.conftest import Open
-from tests.views.report.made import profile
+from tests.views.report.example_pages import profile
 
 import deuteron.views.report
 

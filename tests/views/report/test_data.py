@@ -1,4 +1,4 @@
-"""What goes into the page, and the errors of the command that writes it."""
+"""The data of the page, and the errors of the command that writes it."""
 
 import base64
 import hashlib
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.views.report.made import HOSTILE, hostile, profile
+from tests.views.report.example_pages import HOSTILE, hostile, profile
 
 from deuteron.cli import main
 from deuteron.errors import FormatError, InputError

@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
-from tests.views.profile.made import (
+from tests.views.profile.example_profile import (
     DEPTH_FIRST,
     STRIPE,
     npu_alone,
@@ -19,7 +19,7 @@ from tests.views.profile.made import (
     with_an_empty_kernel,
 )
 from tests.views.report.conftest import Open
-from tests.views.report.made import HOSTILE, hostile, profile
+from tests.views.report.example_pages import HOSTILE, hostile, profile
 
 from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.record import NOT_MEASURED, Profile
@@ -30,7 +30,7 @@ def one(page: Chrome, selector: str) -> WebElement:
 
 
 def texts(page: Chrome, selector: str) -> list[str]:
-    """Of what is seen."""
+    """Markup of the visible parts."""
     return [found.text for found in page.find_elements(By.CSS_SELECTOR, selector) if found.is_displayed()]
 
 

@@ -201,7 +201,7 @@ bool dtn_cm_convolve_s16(const dtn_cm_image_s16_t *image)
     const size_t run = run_of(p);
     /* Words of weights have two elements, and the parts of windows that are on the map begin at any column. */
     if (p->in_c % 2 != 0 || run < LEAST_RUN || run > DTN_DSP_MOST_UNPACKED || p->out_c < TRIPLE ||
-        image->scale.least_shift < DTN_DSP_LEAST_SHIFT_S16 || !are_small(image->weights, patch_of(p), p->out_c)) {
+        image->scale.least_shift < DTN_CM_S16_LEAST_SHIFT || !are_small(image->weights, patch_of(p), p->out_c)) {
         return false;
     }
     for (size_t next = 0; next < (size_t)p->out_c; next += TRIPLE) {

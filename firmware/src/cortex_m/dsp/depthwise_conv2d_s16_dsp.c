@@ -1,19 +1,19 @@
-#include "../depthwise_channels_s16.h"
 #include "../depthwise_lines_s16.h"
 #include "requantize_s16_dsp.h"
 
-/* Channels at once, and the largest kernel. */
-enum { CHANNELS = 4, MOST_TAPS = 49 };
+/* Channels at once. */
+enum { CHANNELS = 4 };
 
 /* Four channels. */
 typedef struct {
     const dtn_cm_scale_s16_t *scale;
     dtn_dsp_factor_s16_t factors[CHANNELS];
-    uint32_t weights[MOST_TAPS][2]; /* at each position of the first two, and of the others */
+    uint32_t weights[DTN_CM_S16_CHUNK_TAPS][2]; /* at each position of the first two, and of the others */
 } chunk_t;
 
-static void make_chunk(const dtn_cm_image_s16_t *layer, size_t first, chunk_t *chunk)
+static void make_chunk(const dtn_cm_image_s16_t *layer, size_t first, void *channels)
 {
+    chunk_t *chunk = (chunk_t *)channels;
     const size_t taps = (size_t)layer->p->kernel_h * (size_t)layer->p->kernel_w;
     const int8_t *weights = layer->weights + first * taps;
     for (size_t i = 0; i < taps; i++) {
@@ -89,7 +89,7 @@ static inline void store(const chunk_t *chunk, const dtn_cm_scale_s16_t *scale, 
 
 /* Outputs whose windows have the same positions on the map, one or more. */
 static inline __attribute__((always_inline)) void all_outputs(const chunk_t *chunk, const dtn_cm_line_s16_t *taps,
-                                                              const dtn_cm_axis_s16_t *along, int32_t count,
+                                                              const dtn_cm_axis_t *along, int32_t count,
                                                               int16_t *output, int32_t columns, bool is_relu)
 {
     const dtn_cm_line_s16_t own = *taps;
@@ -110,7 +110,7 @@ static inline __attribute__((always_inline)) void all_outputs(const chunk_t *chu
 /* Functions of their own, in which the compiler has registers for everything. */
 #define ALL_OUTPUTS(name, columns, is_relu)                                                                            \
     static __attribute__((noinline)) void name(const chunk_t *chunk, const dtn_cm_line_s16_t *taps,                    \
-                                               const dtn_cm_axis_s16_t *along, int32_t count, int16_t *output)         \
+                                               const dtn_cm_axis_t *along, int32_t count, int16_t *output)             \
     {                                                                                                                  \
         all_outputs(chunk, taps, along, count, output, columns, is_relu);                                              \
     }
@@ -119,7 +119,7 @@ ALL_OUTPUTS(two_columns_relu, 2, true)
 ALL_OUTPUTS(three_columns, 3, false)
 ALL_OUTPUTS(any_columns, 0, false)
 
-static __attribute__((noinline)) void no_windows(const chunk_t *chunk, const dtn_cm_axis_s16_t *along, int32_t count,
+static __attribute__((noinline)) void no_windows(const chunk_t *chunk, const dtn_cm_axis_t *along, int32_t count,
                                                  int16_t *output)
 {
     const uint32_t sums[CHANNELS] = {0};
@@ -129,8 +129,8 @@ static __attribute__((noinline)) void no_windows(const chunk_t *chunk, const dtn
     }
 }
 
-static void same_windows(const void *channels, const dtn_cm_line_s16_t *taps, const dtn_cm_axis_s16_t *along,
-                         int32_t count, int16_t *output)
+static void same_windows(const void *channels, const dtn_cm_line_s16_t *taps, const dtn_cm_axis_t *along, int32_t count,
+                         int16_t *output)
 {
     const chunk_t *chunk = (const chunk_t *)channels;
     const bool is_relu = dtn_dsp_is_relu_s16(chunk->scale);
@@ -149,18 +149,6 @@ static void same_windows(const void *channels, const dtn_cm_line_s16_t *taps, co
 
 void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *layer)
 {
-    const dtn_cm_convolution_s16_params_t *p = layer->p;
-    const size_t channels = (size_t)p->out_c;
-    if (channels < CHANNELS || p->kernel_h * p->kernel_w > MOST_TAPS ||
-        layer->scale.least_shift < DTN_DSP_LEAST_SHIFT_S16) {
-        dtn_cm_depthwise_channels_s16(layer);
-        return;
-    }
     chunk_t chunk;
-    for (size_t next = 0; next < channels; next += CHANNELS) {
-        /* Some of the last channels may be made once more. */
-        const size_t first = channels - next < CHANNELS ? channels - CHANNELS : next;
-        make_chunk(layer, first, &chunk);
-        dtn_cm_depthwise_lines_s16(layer, first, &chunk, same_windows);
-    }
+    dtn_cm_depthwise_chunks_s16(layer, CHANNELS, &chunk, make_chunk, same_windows);
 }

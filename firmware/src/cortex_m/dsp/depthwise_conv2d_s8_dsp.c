@@ -127,7 +127,7 @@ static inline void store(const chunk_t *chunk, const dtn_cm_factor_t *factors, s
     }
 }
 
-/* All channels of an output pixel: of any part of a window. Functions of their own, which have all registers. */
+/* All channels of an output pixel, for any part of a window. Separate functions have all registers. */
 static inline __attribute__((always_inline)) void any_pixel(const chunk_t *chunk, const part_t *window, size_t taps,
                                                             bool is_shared, int8_t *out)
 {

@@ -21,7 +21,7 @@ static inline uint32_t dtn_dsp_load(const void *bytes)
 
 #if defined(__ARM_FEATURE_DSP)
 
-/** Stores two words at once, which GCC makes no one instruction of. */
+/** Stores two words with one instruction, which GCC does not generate. */
 static inline void dtn_dsp_store_two(uint32_t first, uint32_t second, uint32_t words[2])
 {
     struct {

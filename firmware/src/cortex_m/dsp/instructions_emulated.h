@@ -1,6 +1,6 @@
 /**
  * @file
- * What the instructions of instructions_dsp.h compute, in C.
+ * The instructions of instructions_dsp.h in portable C.
  */
 #pragma once
 

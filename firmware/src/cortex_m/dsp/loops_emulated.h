@@ -1,6 +1,6 @@
 /**
  * @file
- * What the loops of loops_dsp.h compute, in C.
+ * The loops of loops_dsp.h in portable C.
  */
 #pragma once
 

@@ -45,19 +45,6 @@ static inline void add_quad(const dtn_dsp_quad_t *quad, uint32_t bytes, dtn_dsp_
     sums->yv = dtn_dsp_both(odd_inputs, odd, sums->yv);
 }
 
-/* Up to three bytes, and zeros behind them. Where four bytes of the row end there, they are read at once. */
-static inline uint32_t rest_of_bytes(const int8_t *end, size_t count, size_t depth)
-{
-    if (depth >= 4) {
-        return dtn_dsp_load(end - 4) >> (32 - 8 * count);
-    }
-    uint32_t word = 0;
-    for (size_t i = 1; i <= count; i++) {
-        word = word << 8 | (uint8_t)*(end - i);
-    }
-    return word;
-}
-
 static inline void add_pair(const dtn_dsp_pair_t *pair, const int8_t *packed, size_t depth, dtn_dsp_sums_t *result)
 {
     dtn_dsp_sums_t sums = *result;
@@ -75,7 +62,7 @@ static inline void add_pair(const dtn_dsp_pair_t *pair, const int8_t *packed, si
         packed += 4;
     }
     if (pair->rest_count != 0) {
-        add_quad(&pair->rest, rest_of_bytes(packed + pair->rest_count, pair->rest_count, depth), &sums);
+        add_quad(&pair->rest, dtn_dsp_rest_of_weights(packed + pair->rest_count, pair->rest_count, depth), &sums);
     }
     *result = sums;
 }

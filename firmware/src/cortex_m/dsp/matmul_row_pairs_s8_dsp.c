@@ -49,19 +49,6 @@ static inline void add_quad(const dtn_dsp_quad_t *quad, uint32_t w, uint32_t v, 
     sums->yv = dtn_dsp_both(odd, v_odd, sums->yv);
 }
 
-/* Up to three weights, and zeros behind them. Where four weights of the row end there, they are read at once. */
-static inline uint32_t rest_of_weights(const int8_t *end, size_t count, size_t depth)
-{
-    if (depth >= 4) {
-        return dtn_dsp_load(end - 4) >> (32 - 8 * count);
-    }
-    uint32_t word = 0;
-    for (size_t i = 1; i <= count; i++) {
-        word = word << 8 | (uint8_t)*(end - i);
-    }
-    return word;
-}
-
 static inline void add_pair(const dtn_dsp_pair_t *pair, const int8_t *w, const int8_t *v, size_t depth,
                             dtn_dsp_sums_t *result)
 {
@@ -83,8 +70,8 @@ static inline void add_pair(const dtn_dsp_pair_t *pair, const int8_t *w, const i
     }
     if (pair->rest_count != 0) {
         size_t count = pair->rest_count;
-        add_quad(&pair->rest, rest_of_weights(w + count, count, depth), rest_of_weights(v + count, count, depth),
-                 &sums);
+        add_quad(&pair->rest, dtn_dsp_rest_of_weights(w + count, count, depth),
+                 dtn_dsp_rest_of_weights(v + count, count, depth), &sums);
     }
     *result = sums;
 }

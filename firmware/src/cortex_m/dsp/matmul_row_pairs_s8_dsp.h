@@ -88,6 +88,20 @@ static inline void dtn_dsp_unpack(const int8_t *row, uint32_t offsets, size_t co
 /** Unpacks up to three elements, and zeros behind them. */
 void dtn_dsp_unpack_rest(const int8_t *row, int32_t offset, size_t count, uint32_t words[2]);
 
+/** Up to three weights before `end`, and zeros behind them. Where four weights of the row end there, they are read at
+ * once. */
+static inline uint32_t dtn_dsp_rest_of_weights(const int8_t *end, size_t count, size_t depth)
+{
+    if (depth >= 4) {
+        return dtn_dsp_load(end - 4) >> (32 - 8 * count);
+    }
+    uint32_t word = 0;
+    for (size_t i = 1; i <= count; i++) {
+        word = word << 8 | (uint8_t)*(end - i);
+    }
+    return word;
+}
+
 /** Adds the products of parts of two rows, from element `at` on, to sums for every two channels. */
 void dtn_dsp_add_pair(const dtn_dsp_block_t *block, const dtn_dsp_pair_t *pair, size_t at, dtn_dsp_sums_t *sums);
 

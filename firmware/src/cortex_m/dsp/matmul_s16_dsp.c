@@ -146,7 +146,7 @@ static void multiply_row(const dtn_cm_product_s16_t *p, const int16_t *inputs, i
 
 void dtn_cm_multiply_s16(const dtn_cm_product_s16_t *p)
 {
-    if (p->channels < FOUR || p->scale.least_shift < DTN_DSP_LEAST_SHIFT_S16) {
+    if (p->channels < FOUR || p->scale.least_shift < DTN_CM_S16_LEAST_SHIFT) {
         dtn_cm_multiply_rows_s16(p);
     } else if (p->rows < LEAST_ROWS || p->depth > DTN_DSP_MOST_UNPACKED) {
         for (size_t row = 0; row < p->rows; row++) {

@@ -10,9 +10,6 @@
 #include "../inner_loops_s16.h"
 #include "instructions_dsp.h"
 
-/** Least shift that the functions here take. */
-enum { DTN_DSP_LEAST_SHIFT_S16 = 24 };
-
 /** The factor of a channel. */
 typedef struct {
     uint32_t low; /**< of bias * 2^(t - 10) and half of 2^t */

@@ -29,7 +29,7 @@ enum { DTN_DSP_TILE_SUMS = 6 };
 typedef struct {
     uint32_t start; /**< its kernel sum times 36 */
     int32_t multiplier;
-    int32_t addend; /**< what is added before the shift: half of its divisor, and the output's offset times it */
+    int32_t addend; /**< added before the shift: half of its divisor, and the output's offset times it */
     int32_t shift;
 } dtn_dsp_tile_channel_t;
 

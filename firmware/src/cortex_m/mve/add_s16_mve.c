@@ -4,7 +4,7 @@
 /* Lanes; elements are shifted left by this, so that quotients are in the upper halves of sums. */
 enum { LANES = 4, MORE = 14 };
 
-void dtn_cm_add_s16(const dtn_cm_sum_s16_params_t *p, const dtn_cm_s16_rows_t *row)
+void dtn_cm_add_s16(const dtn_cm_broadcast_add_s16_params_t *p, const dtn_cm_s16_rows_t *row)
 {
     const int32_t drop = p->shift + MORE - 32;
     size_t i = 0;

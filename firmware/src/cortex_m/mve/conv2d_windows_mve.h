@@ -77,7 +77,7 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
             dtn_cm_three_rows(&block, waiting->windows, NULL, output, pitch);
         } else {
             for (size_t i = 0; i < waiting->count; i++) {
-                /* Short windows lie one behind the other, whatever their number. */
+                /* Short windows are contiguous, for any number of them. */
                 const int8_t *window = i < DTN_CM_TRIPLE ? waiting->windows[i] : waiting->windows[0] + i * group->patch;
                 dtn_cm_one_row(&block, window, output + i * pitch);
             }

@@ -1,9 +1,8 @@
-#include "../depthwise_channels_s16.h"
 #include "../depthwise_lines_s16.h"
 #include "requantize_s16_mve.h"
 
-/* Channels at once, those of one vector of 32 bits, and the largest kernel. */
-enum { CHANNELS = 8, LANES = 4, MOST_TAPS = 49 };
+/* Channels at once, and those of one vector of 32 bits. */
+enum { CHANNELS = 8, LANES = 4 };
 
 /* Eight channels: those with even numbers, then those with odd ones. */
 typedef struct {
@@ -16,7 +15,7 @@ typedef struct {
     } halves[2];
     int16_t lo[CHANNELS];
     int16_t hi[CHANNELS];
-    int16_t weights[MOST_TAPS * CHANNELS]; /* of each position, side by side */
+    int16_t weights[DTN_CM_S16_CHUNK_TAPS * CHANNELS]; /* of each position, side by side */
 } chunk_t;
 
 /* Sums of eight channels. */
@@ -25,8 +24,9 @@ typedef struct {
     int32x4_t odd;
 } sums_t;
 
-static __attribute__((noinline)) void make_chunk(const dtn_cm_image_s16_t *layer, size_t first, chunk_t *chunk)
+static __attribute__((noinline)) void make_chunk(const dtn_cm_image_s16_t *layer, size_t first, void *channels)
 {
+    chunk_t *chunk = (chunk_t *)channels;
     const size_t taps = (size_t)layer->p->kernel_h * (size_t)layer->p->kernel_w;
     const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)taps);
     const int8_t *weights = layer->weights + first * taps;
@@ -127,7 +127,7 @@ static inline void store(const chunk_t *chunk, sums_t sums, int16_t *output)
 
 /* `count` outputs along an axis, whose windows have the same positions on the map. */
 static __attribute__((noinline)) void same_windows(const void *channels, const dtn_cm_line_s16_t *taps,
-                                                   const dtn_cm_axis_s16_t *along, int32_t count, int16_t *output)
+                                                   const dtn_cm_axis_t *along, int32_t count, int16_t *output)
 {
     const chunk_t *chunk = (const chunk_t *)channels;
     const int16_t *x = taps->input;
@@ -155,18 +155,6 @@ static __attribute__((noinline)) void same_windows(const void *channels, const d
 
 void dtn_cm_depthwise_s16(const dtn_cm_image_s16_t *layer)
 {
-    const dtn_cm_convolution_s16_params_t *p = layer->p;
-    const size_t channels = (size_t)p->out_c;
-    if (channels < CHANNELS || p->kernel_h * p->kernel_w > MOST_TAPS ||
-        layer->scale.least_shift < DTN_MVE_LEAST_SHIFT_S16) {
-        dtn_cm_depthwise_channels_s16(layer);
-        return;
-    }
     chunk_t chunk;
-    for (size_t next = 0; next < channels; next += CHANNELS) {
-        /* Some of the last channels may be made once more. */
-        const size_t first = channels - next < CHANNELS ? channels - CHANNELS : next;
-        make_chunk(layer, first, &chunk);
-        dtn_cm_depthwise_lines_s16(layer, first, &chunk, same_windows);
-    }
+    dtn_cm_depthwise_chunks_s16(layer, CHANNELS, &chunk, make_chunk, same_windows);
 }

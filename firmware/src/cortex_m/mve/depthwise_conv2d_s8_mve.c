@@ -140,7 +140,7 @@ static inline sums_t three_windows(taps_t taps, size_t column, size_t row, size_
     return (sums_t){a, b, c};
 }
 
-/* Outputs first..end-1 of a line, three or more, whose columns all lie on the map, and of the rows one or more. */
+/* Outputs first..end-1 of a line, three or more: all of their columns and one or more of their rows are on the map. */
 static __attribute__((noinline)) void whole_windows(const chunk_t *chunk, const taps_t *line, int32_t first,
                                                     int32_t end, int8_t *output)
 {
@@ -218,7 +218,7 @@ static inline void collect_weights(chunk_t *chunk, const int8_t *from, size_t ch
 
 /* Up to four channels from `channel` on, with inputs from `input` on; in triples along an axis, or window by window. */
 static void some_channels(chunk_t *chunk, const dtn_cm_convolution_t *layer, size_t channel, size_t input, size_t count,
-                          const axis_t *along, const axis_t axes[2])
+                          const dtn_cm_axis_t *along, const dtn_cm_axis_t axes[2])
 {
     const dtn_cm_windows_t *p = layer->p;
     chunk->there = vctp32q(count);
@@ -226,8 +226,8 @@ static void some_channels(chunk_t *chunk, const dtn_cm_convolution_t *layer, siz
     chunk->bias = layer->bias == NULL ? vdupq_n_s32(0) : vldrwq_z_s32(layer->bias + channel, chunk->there);
     chunk->lanes.multipliers = vldrwq_z_s32(layer->scale.multipliers + channel, chunk->there);
     chunk->lanes.shifts = vldrwq_z_s32(layer->scale.shifts + channel, chunk->there);
-    const axis_t *x = &axes[0];
-    const axis_t *y = &axes[1];
+    const dtn_cm_axis_t *x = &axes[0];
+    const dtn_cm_axis_t *y = &axes[1];
     if (count < LANES) {
         collect_weights(chunk, layer->weights + channel, layer->taps_pitch, count, true);
     } else {
@@ -313,13 +313,13 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     if (scale->largest_shift >= 0 || p->kernel_h * p->kernel_w > MOST_TAPS) {
         return false;
     }
-    const axis_t axes[2] = {axis_x(p), axis_y(p)};
+    const dtn_cm_axis_t axes[2] = {DTN_CM_AXIS_X(p), DTN_CM_AXIS_Y(p)};
     bool is_shared = p->out_c != p->in_c;
     if (!is_shared && p->out_h * p->out_w <= MOST_PIXELS) {
         few_pixels(layer);
         return true;
     }
-    const axis_t *along = is_shared ? NULL : axis_of_triples(&axes[0], &axes[1]);
+    const dtn_cm_axis_t *along = is_shared ? NULL : axis_of_triples(&axes[0], &axes[1]);
     chunk_t chunk;
     chunk.p = p;
     chunk.is_shared = is_shared;

@@ -7,40 +7,10 @@
 
 #include "depthwise_chunk_mve.h"
 
-/* One of the axes of the maps. */
-typedef struct {
-    int32_t in;
-    int32_t out;
-    int32_t kernel;
-    int32_t stride;
-    int32_t pad;
-    int32_t dilation;
-    size_t in_step; /* from an element of the map to its neighbour */
-    size_t out_step;
-} axis_t;
-
-static axis_t axis_x(const dtn_cm_windows_t *p)
-{
-    return (axis_t){p->in_w,  p->out_w,      p->kernel_w,     p->stride_w,
-                    p->pad_w, p->dilation_w, (size_t)p->in_c, (size_t)p->out_c};
-}
-
-static axis_t axis_y(const dtn_cm_windows_t *p)
-{
-    return (axis_t){p->in_h,
-                    p->out_h,
-                    p->kernel_h,
-                    p->stride_h,
-                    p->pad_h,
-                    p->dilation_h,
-                    (size_t)p->in_w * (size_t)p->in_c,
-                    (size_t)p->out_w * (size_t)p->out_c};
-}
-
 /* Along, the padding after the map is as large as before it. Across there is no hole in a window, and no window in the
  * padding.
  */
-static bool has_triples(const axis_t *along, const axis_t *across)
+static bool has_triples(const dtn_cm_axis_t *along, const dtn_cm_axis_t *across)
 {
     return along->kernel == 3 && along->out + 2 == along->in + 2 * along->pad && along->stride == 1 &&
            along->dilation == 1 && along->pad <= 1 && along->out >= TRIPLE && across->dilation == 1 &&
@@ -48,7 +18,7 @@ static bool has_triples(const axis_t *along, const axis_t *across)
 }
 
 /* How many triples make a map, of which the last of a line may have outputs of the one before. */
-static int32_t triples_along(const axis_t *axis, const axis_t *across)
+static int32_t triples_along(const dtn_cm_axis_t *axis, const dtn_cm_axis_t *across)
 {
     return (axis->out + TRIPLE - 1) / TRIPLE * across->out;
 }
@@ -148,8 +118,8 @@ static sums_t three_outputs(columns_t columns, const int8_t *weights, int32_t ro
 #endif
 
 /* All outputs of an image, in lines along an axis. */
-static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, const axis_t *along, const axis_t *across,
-                                                       const int8_t *input, int8_t *output)
+static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, const dtn_cm_axis_t *along,
+                                                       const dtn_cm_axis_t *across, const int8_t *input, int8_t *output)
 {
     const size_t step = along->in_step;
     const size_t row = across->in_step;
@@ -191,7 +161,7 @@ static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, con
 }
 
 /* The axis whose triples have less left over, or NULL when there are none. */
-static const axis_t *axis_of_triples(const axis_t *x, const axis_t *y)
+static const dtn_cm_axis_t *axis_of_triples(const dtn_cm_axis_t *x, const dtn_cm_axis_t *y)
 {
     bool is_x = has_triples(x, y);
     bool is_y = has_triples(y, x);

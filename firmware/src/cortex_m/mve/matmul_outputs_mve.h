@@ -1,6 +1,6 @@
 /**
  * @file
- * The outputs of rows by a block of channels, and short rows, whatever the form of the weights.
+ * The outputs of rows by a block of channels, and short rows, for int8 and packed weights.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "../matmul_rows_s16.h"
 #include "dot_product_s16_mve.h"
+#include "matmul_pairs_mve.h"
 #include "requantize_s16_mve.h"
 
 /* Channels of a block, rows of inputs that meet the same weights at once, elements of a turn, and lanes of a sum. */
@@ -36,18 +37,7 @@ static void find_factors(const dtn_cm_scale_s16_t *scale, size_t first, size_t c
     vstrwq_s32(factors->hi, vdupq_n_s32(scale->hi));
 }
 
-/*
- * Sums of three rows of inputs with `pairs` pairs of rows of weights, all of 8 elements or more.
- *
- * Per turn of 8 elements five loads and six multiplications, as matmul_s8_mve.c orders them, with the same registers:
- *
- *   r1 x, r3 y, r5 z      rows of inputs
- *   r6 w, r7 v            rows of weights
- *   r0 xw, r2 xv, r4 yw, r8 yv, r10 zw, r12 zv   sums
- *   r11 to, lr            where the sums go; the turns that are left
- *   q0 to q3              elements of w, v, and of inputs
- *   q4, q5                numbers for the end of a pair, and r7 of the caller
- */
+/* Sums of three rows of inputs with `pairs` pairs of rows of weights, all of 8 elements or more, in turns of 8. */
 static void add_pairs(const int16_t *row, size_t pitch, const int8_t *weights, size_t depth, size_t pairs,
                       int32_t *sums)
 {
@@ -60,49 +50,7 @@ static void add_pairs(const int16_t *row, size_t pitch, const int8_t *weights, s
     register const int16_t *z __asm__("r5") = row + 2 * pitch;
     register const int8_t *w __asm__("r6") = weights;
     register int32_t *to __asm__("r11") = sums;
-    __asm__ volatile("vmov.32 q5[0], r7\n"
-                     ".p2align 2\n"
-                     "1:\n"
-                     "vmov.32 lr, %q[numbers][1]\n"
-                     "vldrb.s16 q0, [r6], #8\n"
-                     "add r7, r6, lr\n"
-                     "vldrh.16 q2, [r1], #16\n"
-                     "vmladav.s16 r0, q0, q2\n"
-                     "vldrb.s16 q1, [r7], #8\n"
-                     "vmladav.s16 r2, q1, q2\n"
-                     "vldrh.16 q3, [r3], #16\n"
-                     "vmladav.s16 r4, q0, q3\n"
-                     "vldrh.16 q2, [r5], #16\n"
-                     "vmladav.s16 r8, q1, q3\n"
-                     "vmladav.s16 r10, q0, q2\n"
-                     "vmladav.s16 r12, q1, q2\n"
-                     "wlstp.16 lr, lr, 3f\n"
-                     "2:\n"
-                     "vldrb.s16 q0, [r6], #8\n"
-                     "vldrh.16 q2, [r1], #16\n"
-                     "vmladava.s16 r0, q0, q2\n"
-                     "vldrb.s16 q1, [r7], #8\n"
-                     "vmladava.s16 r2, q1, q2\n"
-                     "vldrh.16 q3, [r3], #16\n"
-                     "vmladava.s16 r4, q0, q3\n"
-                     "vldrh.16 q2, [r5], #16\n"
-                     "vmladava.s16 r8, q1, q3\n"
-                     "vmladava.s16 r10, q0, q2\n"
-                     "vmladava.s16 r12, q1, q2\n"
-                     "letp lr, 2b\n"
-                     "3:\n"
-                     "strd r0, r2, [r11], #8\n"
-                     "strd r4, r8, [r11, #56]\n"
-                     "strd r10, r12, [r11, #120]\n"
-                     "vmov r0, r2, %q[numbers][2], %q[numbers][0]\n"
-                     "vmov.32 r4, %q[numbers][3]\n"
-                     "subs r1, r1, r0\n"
-                     "subs r3, r3, r0\n"
-                     "subs r5, r5, r0\n"
-                     "sub r6, r7, r2\n"
-                     "cmp r11, r4\n"
-                     "bne 1b\n"
-                     "vmov.32 r7, q5[0]\n"
+    __asm__ volatile(DTN_MVE_ALL_PAIRS("vldrb.s16", "8", "vldrh.16", "s16", "wlstp.16 lr, lr, 3f\n")
                      : "+&r"(x), "+&r"(y), "+&r"(z), "+&r"(w), "+&r"(to)
                      : [numbers] "w"(numbers)
                      : "r0", "r2", "r4", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "cc", "memory");
@@ -194,7 +142,7 @@ static void multiply_block(const dtn_cm_product_s16_t *p, size_t first, size_t c
 void dtn_cm_multiply_s16(const dtn_cm_product_s16_t *p)
 {
     if (p->depth < TURN || p->depth > DTN_CM_S16_SHORT || p->channels < LANES ||
-        p->scale.least_shift < DTN_MVE_LEAST_SHIFT_S16) {
+        p->scale.least_shift < DTN_CM_S16_LEAST_SHIFT) {
         dtn_cm_multiply_rows_s16(p);
         return;
     }

@@ -1,12 +1,12 @@
 #include "../packed_weights.h"
 #include "matmul_outputs_mve.h"
+#include "matmul_pairs_mve.h"
 
 /* ---- Sums, 16 times as large ---- */
 
 /*
- * Three rows of inputs by `pairs` packed rows of weights, all of more than 16 elements: as add_pairs of
- * matmul_s8_mve.c, with as many instructions per turn. A packed row is loaded once, and its first row of weights is
- * shifted out of it.
+ * Three rows of inputs by `pairs` packed rows of weights, all of more than 16 elements: as matmul_pairs_mve.h has it,
+ * with as many instructions per turn. A packed row is loaded once, and its first row of weights is shifted out of it.
  *
  *   r1 x, r3 y, r5 z      rows of inputs
  *   r6 w                  packed weights
@@ -59,18 +59,7 @@ static void add_packed(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *we
                      /* The sum b becomes 16 times the sum of the second row. */
                      "sub r2, r2, r0, asr #4\n"
                      "sub r8, r8, r4, asr #4\n"
-                     "sub r12, r12, r10, asr #4\n"
-                     "strd r0, r2, [r11], #8\n"
-                     "strd r4, r8, [r11, #56]\n"
-                     "strd r10, r12, [r11, #120]\n"
-                     "vmov r0, r2, %q[numbers][2], %q[numbers][0]\n"
-                     "vmov.32 r4, %q[numbers][3]\n"
-                     "subs r1, r1, r0\n"
-                     "subs r3, r3, r0\n"
-                     "subs r5, r5, r0\n"
-                     "subs r6, r6, r2\n"
-                     "cmp r11, r4\n"
-                     "bne 1b\n"
+                     "sub r12, r12, r10, asr #4\n" DTN_MVE_PAIR_END("subs r6, r6, r2\n")
                      : "+&r"(x), "+&r"(y), "+&r"(z), "+&r"(w), "+&r"(to)
                      : [numbers] "w"(numbers)
                      : "r0", "r2", "r4", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");

@@ -1,23 +1,9 @@
 #include "matmul_outputs_mve.h"
+#include "matmul_pairs_mve.h"
 
 /* ---- Sums ---- */
 
-/*
- * Three rows of inputs by `pairs` pairs of rows of weights, all of more than 16 elements.
- *
- * Per turn of 16 elements five loads and six multiplications, ordered so that hardly any two that use the same unit
- * stand side by side. The first turn of a pair starts the sums, the last one is predicated.
- *
- *   r1 x, r3 y, r5 z      rows of inputs
- *   r6 w, r7 v            rows of weights
- *   r0 xw, r2 xv, r4 yw, r8 yv, r10 zw, r12 zv   sums, which the instructions want in even registers
- *   r11 to, lr            where the sums go; the turns that are left
- *   q0 to q3              elements of w, v, and of inputs
- *   q4, q5                numbers for the end of a pair, and r7 of the caller
- *
- * r7 points to the frame where compilers keep frames, and cannot be a clobber there. So the loop saves it, and has no
- * operands in memory. r9 is never used, since some platforms reserve it.
- */
+/* Three rows of inputs by `pairs` pairs of rows of weights, all of more than 16 elements, in turns of 16. */
 static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *weights, size_t depth, size_t pairs,
                       int32_t *sums)
 {
@@ -31,48 +17,7 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
     register const int8_t *z __asm__("r5") = rows[2];
     register const int8_t *w __asm__("r6") = weights;
     register int32_t *to __asm__("r11") = sums;
-    __asm__ volatile("vmov.32 q5[0], r7\n"
-                     ".p2align 2\n"
-                     "1:\n"
-                     "vmov.32 lr, %q[numbers][1]\n"
-                     "vldrb.8 q0, [r6], #16\n"
-                     "add r7, r6, lr\n"
-                     "vldrb.8 q2, [r1], #16\n"
-                     "vmladav.s8 r0, q0, q2\n"
-                     "vldrb.8 q1, [r7], #16\n"
-                     "vmladav.s8 r2, q1, q2\n"
-                     "vldrb.8 q3, [r3], #16\n"
-                     "vmladav.s8 r4, q0, q3\n"
-                     "vldrb.8 q2, [r5], #16\n"
-                     "vmladav.s8 r8, q1, q3\n"
-                     "vmladav.s8 r10, q0, q2\n"
-                     "vmladav.s8 r12, q1, q2\n"
-                     "dlstp.8 lr, lr\n"
-                     "2:\n"
-                     "vldrb.8 q0, [r6], #16\n"
-                     "vldrb.8 q2, [r1], #16\n"
-                     "vmladava.s8 r0, q0, q2\n"
-                     "vldrb.8 q1, [r7], #16\n"
-                     "vmladava.s8 r2, q1, q2\n"
-                     "vldrb.8 q3, [r3], #16\n"
-                     "vmladava.s8 r4, q0, q3\n"
-                     "vldrb.8 q2, [r5], #16\n"
-                     "vmladava.s8 r8, q1, q3\n"
-                     "vmladava.s8 r10, q0, q2\n"
-                     "vmladava.s8 r12, q1, q2\n"
-                     "letp lr, 2b\n"
-                     "strd r0, r2, [r11], #8\n"
-                     "strd r4, r8, [r11, #56]\n"
-                     "strd r10, r12, [r11, #120]\n"
-                     "vmov r0, r2, %q[numbers][2], %q[numbers][0]\n"
-                     "vmov.32 r4, %q[numbers][3]\n"
-                     "subs r1, r1, r0\n"
-                     "subs r3, r3, r0\n"
-                     "subs r5, r5, r0\n"
-                     "sub r6, r7, r2\n"
-                     "cmp r11, r4\n"
-                     "bne 1b\n"
-                     "vmov.32 r7, q5[0]\n"
+    __asm__ volatile(DTN_MVE_ALL_PAIRS("vldrb.8", "16", "vldrb.8", "s8", "dlstp.8 lr, lr\n")
                      : "+&r"(x), "+&r"(y), "+&r"(z), "+&r"(w), "+&r"(to)
                      : [numbers] "w"(numbers)
                      : "r0", "r2", "r4", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "cc", "memory");

@@ -3,7 +3,7 @@
 
 enum { LANES = 4 };
 
-void dtn_cm_mul_s16(const dtn_cm_product_s16_params_t *p, const dtn_cm_s16_rows_t *row)
+void dtn_cm_mul_s16(const dtn_cm_broadcast_mul_s16_params_t *p, const dtn_cm_s16_rows_t *row)
 {
     const int32_t drop = p->shift - 32;
     size_t i = 0;

@@ -7,7 +7,8 @@ enum { LANES = 4 };
 /*
  * Adding 3 * 2^22 to a number below 2^22 rounds it to a whole one, ties to even, which the lower bits of the sum then
  * hold. The bits of floats are in the order of the numbers, but that of those below zero, which are negative. With
- * 2^31 less the bits of 2^63 added, all from 2^63 on is negative as well, and NaN; what was negative is below the rest.
+ * 2^31 less the bits of 2^63 added, all from 2^63 on is negative as well, and NaN; numbers that were negative are below
+ * the rest.
  */
 static const float whole = 12582912.0F;
 enum { BITS_OF_WHOLE = 0x4B400000, TURN = 0x21000000 };

@@ -13,30 +13,21 @@ static inline int32x4_t requantized(const dtn_cm_requantize_t *p, int32x4_t valu
     return vminq_s32(vmaxq_s32(vaddq_n_s32(quotients, p->out_zp), lo), hi);
 }
 
-void dtn_cm_requantize_to_s16(const dtn_cm_requantize_t *p, const int8_t *in, int16_t *out)
-{
-    const dtn_cm_requantize_t own = *p;
-    const int32_t drop = own.shift + MORE - 32;
-    const int32x4_t mult = vdupq_n_s32(own.mult);
-    const int32x4_t lo = vdupq_n_s32(INT16_MIN);
-    const int32x4_t hi = vdupq_n_s32(INT16_MAX);
-    int32_t i = 0;
-    for (; drop >= 1 && drop <= 31 && i + LANES <= own.elements; i += LANES) {
-        vstrhq_s32(out + i, requantized(&own, vldrbq_s32(in + i), mult, drop, lo, hi));
+/* Both directions; `rest` makes the last values, and all if the shift is out of range. */
+#define REQUANTIZE(name, from_t, to_t, least, largest, load, store, rest)                                              \
+    void name(const dtn_cm_requantize_t *p, const from_t *in, to_t *out)                                               \
+    {                                                                                                                  \
+        const dtn_cm_requantize_t own = *p;                                                                            \
+        const int32_t drop = own.shift + MORE - 32;                                                                    \
+        const int32x4_t mult = vdupq_n_s32(own.mult);                                                                  \
+        const int32x4_t lo = vdupq_n_s32(least);                                                                       \
+        const int32x4_t hi = vdupq_n_s32(largest);                                                                     \
+        int32_t i = 0;                                                                                                 \
+        for (; drop >= 1 && drop <= 31 && i + LANES <= own.elements; i += LANES) {                                     \
+            store(out + i, requantized(&own, load(in + i), mult, drop, lo, hi));                                       \
+        }                                                                                                              \
+        rest(p, in, out, i);                                                                                           \
     }
-    dtn_cm_requantized_s16(p, in, out, i);
-}
-
-void dtn_cm_requantize_to_s8(const dtn_cm_requantize_t *p, const int16_t *in, int8_t *out)
-{
-    const dtn_cm_requantize_t own = *p;
-    const int32_t drop = own.shift + MORE - 32;
-    const int32x4_t mult = vdupq_n_s32(own.mult);
-    const int32x4_t lo = vdupq_n_s32(INT8_MIN);
-    const int32x4_t hi = vdupq_n_s32(INT8_MAX);
-    int32_t i = 0;
-    for (; drop >= 1 && drop <= 31 && i + LANES <= own.elements; i += LANES) {
-        vstrbq_s32(out + i, requantized(&own, vldrhq_s32(in + i), mult, drop, lo, hi));
-    }
-    dtn_cm_requantized_s8(p, in, out, i);
-}
+REQUANTIZE(dtn_cm_requantize_to_s16, int8_t, int16_t, INT16_MIN, INT16_MAX, vldrbq_s32, vstrhq_s32,
+           dtn_cm_requantized_s16)
+REQUANTIZE(dtn_cm_requantize_to_s8, int16_t, int8_t, INT8_MIN, INT8_MAX, vldrhq_s32, vstrbq_s32, dtn_cm_requantized_s8)

@@ -12,9 +12,6 @@
 #include "../inner_loops_s16.h"
 #include "predicate_mve.h"
 
-/** Least shift that the functions here take. */
-enum { DTN_MVE_LEAST_SHIFT_S16 = 24 };
-
 /** The factors of four channels. */
 typedef struct {
     int32x4_t multipliers;

@@ -1,6 +1,6 @@
 /**
  * @file
- * What the files of this directory share: bytes moved 16 at a time, and sums scaled with channels in the lanes.
+ * Copies of bytes, 16 at a time, and sums scaled with channels in the lanes.
  *
  * Loops whose last turn is predicated (`wlstp`, `letp`) are small pieces of assembler, since GCC 12 makes none; the
  * rest is intrinsics. Predicated lanes touch no memory.

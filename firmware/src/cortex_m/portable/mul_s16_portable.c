@@ -1,6 +1,6 @@
 #include "../binary_loops_s16.h"
 
-void dtn_cm_mul_s16(const dtn_cm_product_s16_params_t *p, const dtn_cm_s16_rows_t *row)
+void dtn_cm_mul_s16(const dtn_cm_broadcast_mul_s16_params_t *p, const dtn_cm_s16_rows_t *row)
 {
     dtn_cm_products_s16(p, row, 0);
 }

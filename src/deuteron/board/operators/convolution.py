@@ -61,8 +61,8 @@ def depthwise_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
                 # All channels read the one input channel: a convolution of one group.
                 patch = -(-kernel_h * kernel_w // _PATCH) * _PATCH * _SCRATCH
                 plane = (stride, padding, dilation, in_offset, out_offset, multipliers, shifts, low, high)
-                room = scratch if scratch.bytes >= patch else scratch_of(patch)
-                return conv2d((x, rows, bias, *plane, room, y, y), explicit=explicit)
+                workspace = scratch if scratch.bytes >= patch else scratch_of(patch)
+                return conv2d((x, rows, bias, *plane, workspace, y, y), explicit=explicit)
             shape = _Shape(explicit, channels, (kernel_h, kernel_w), pair(stride), pair(padding))
             numbers = in_offset, out_offset, low, high
             inputs = _Inputs(x, w, multipliers, shifts, bias)
@@ -91,21 +91,6 @@ def transpose_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
             return cortex_m_call("quantized_transpose_conv2d", inputs.all, (scratch, own, y), params)
         case _:
             raise refuse_arguments()
-
-
-def conv2d_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `conv2d`, with shapes in the order batches, height, width, channels."""
-    return conv2d(args, explicit=True)
-
-
-def depthwise_conv2d_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `depthwise_conv2d`, with shapes in the order batches, height, width, channels."""
-    return depthwise_conv2d(args, explicit=True)
-
-
-def transpose_conv2d_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `transpose_conv2d`, with shapes in the order batches, height, width, channels."""
-    return transpose_conv2d(args, explicit=True)
 
 
 def linear(args: Sequence[Argument]) -> OperatorCall:

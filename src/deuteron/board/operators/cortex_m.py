@@ -165,16 +165,6 @@ def max_pool(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCal
             raise refuse_arguments()
 
 
-def avg_pool_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `avg_pool`, with shapes in the order batches, height, width, channels."""
-    return avg_pool(args, explicit=True)
-
-
-def max_pool_nhwc(args: Sequence[Argument]) -> OperatorCall:
-    """As `max_pool`, with shapes in the order batches, height, width, channels."""
-    return max_pool(args, explicit=True)
-
-
 def _extremum(args: Sequence[Argument], name: str, largest: int) -> OperatorCall:
     match args:
         case [Tensor() as a, Tensor() as b, Tensor() as y, _]:

@@ -23,14 +23,14 @@ class NpuBackend(ABC):
         backend: the name of that backend in errors.
         has_npu: whether there is an NPU.
         decomposes_layers: whether attention, recurrent layers and signals are decomposed as for a Cortex-M.
-        takes_computed_weights: whether convolutions may have weights that the model computes, and layers over three
-            dimensions stay, in float on the CPU.
+        keeps_float_layers: whether layers without a kernel stay in the model, in float on a CPU without int8 operators:
+            convolutions with computed weights, unpools, layers over three dimensions, and dilated pools.
     """
 
     backend: str
     has_npu: bool = True
     decomposes_layers: bool = False
-    takes_computed_weights: bool = False
+    keeps_float_layers: bool = False
 
     @abstractmethod
     def imported(self) -> AbstractContextManager[object]:

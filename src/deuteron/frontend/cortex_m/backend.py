@@ -12,8 +12,7 @@ from torch.export import ExportedProgram
 
 from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import program_checks, recurrent_lowering
-from deuteron.frontend.cortex_m.custom_ops import decompositions, interpolation
-from deuteron.frontend.cortex_m.custom_ops import lowering as added
+from deuteron.frontend.cortex_m.custom_ops import decompositions, interpolation, lowering
 from deuteron.frontend.cortex_m.elementwise import Tables, evaluate, operand
 from deuteron.frontend.cortex_m.layout import remove_layout_copies
 from deuteron.frontend.cortex_m.lowering_check import copy_mark
@@ -96,7 +95,7 @@ def annotate(
             )
             mark_node_as_annotated(node)
             annotated = True
-        if not annotated and (ours := added.annotate(node, spec)) is not None:
+        if not annotated and (ours := lowering.annotate(node, spec)) is not None:
             node.meta[Q_ANNOTATION_KEY], annotated = ours, True
         if annotated:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
@@ -132,7 +131,7 @@ def int16_capable(model: fx.GraphModule) -> frozenset[str]:
     load()
     nodes: list[fx.Node] = list(copy.deepcopy(model).graph.nodes)  # `annotate_int16` marks them
     return frozenset(
-        n.name for n in nodes if added.annotate_int16(n, int16_activation_spec(), weight_spec()) is not None
+        n.name for n in nodes if lowering.annotate_int16(n, int16_activation_spec(), weight_spec()) is not None
     )
 
 
@@ -148,7 +147,7 @@ def _annotate_int16(nodes: Iterable[fx.Node]) -> None:
     for node in nodes:
         if Q_ANNOTATION_KEY in node.meta:
             continue
-        if (annotation := added.annotate_int16(node, int16_activation_spec(), weight_spec())) is not None:
+        if (annotation := lowering.annotate_int16(node, int16_activation_spec(), weight_spec())) is not None:
             node.meta[Q_ANNOTATION_KEY] = annotation
         elif node.op == "call_function" and node.target in _INT8_ONLY:
             first, *others = node.all_input_nodes
@@ -187,7 +186,7 @@ def preserved() -> Collection[object]:
     from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
 
     load()
-    return (*cortex_m_edge_compile_config().preserve_ops, *added.preserved())
+    return (*cortex_m_edge_compile_config().preserve_ops, *lowering.preserved())
 
 
 def lower(edge: Any, cpu: str) -> None:
@@ -211,7 +210,7 @@ def lower(edge: Any, cpu: str) -> None:
     passes = [*early, *(fold if step is base else step for step in steps), *late]
     programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
     for name, program in programs.items():
-        added.lower(program, constants(program))
+        lowering.lower(program, constants(program))
         _lower_to_tables(program)
         program_checks.check_scales(program)
         program_checks.check_dtypes(program)

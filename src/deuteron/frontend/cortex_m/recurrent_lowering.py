@@ -189,7 +189,7 @@ class _Layer:
         return cast(fx.Node, stored), Affine(float(cast(float, scale)), int(cast(int, zero_point)))
 
     def _scale_of_hidden(self) -> Affine:
-        """The quantisation of the sequence; of a sequence that nothing reads, that of its range."""
+        """Return the quantisation of the sequence, or of its range if nothing reads it."""
         item = self._items.get(0)
         if item is None:
             return _affine(*self._range)

@@ -157,7 +157,7 @@ class _ExportMode(TorchFunctionMode):
         return result
 
     def _follow(self, result: Any, operands: Sequence[Tensor]) -> None:
-        """Note views of what was selected at an index of the run."""
+        """Record views of a tensor that was selected at an index of the run."""
         found = next((self._selected[id(one)] for one in operands if id(one) in self._selected), None)
         for one in pytree.tree_leaves(result) if found else []:
             if isinstance(one, Tensor) and found and storage_of(one) == storage_of(found[0]):

@@ -49,7 +49,7 @@ def unregistered(outputs: object) -> frozenset[type]:
 
 @contextmanager
 def registered(kinds: Iterable[type]) -> Generator[None]:
-    """Let PyTorch know dataclasses in this context, as `torch.export` requires of what a model returns.
+    """Let PyTorch know dataclasses in this context, as `torch.export` requires of the outputs of a model.
 
     Afterwards the user may register them, or have them as leaves, as before.
     """

@@ -85,7 +85,7 @@ class _Pass:
     def _own(self, node: fx.Node, result: Pair | fx.Node) -> Pair | fx.Node | None:
         """Return parts that share memory as the complex tensors do; None if the parts of a view are copies.
 
-        In-place operators change a tensor and its views, but not what was copied from it.
+        In-place operators change a tensor and its views, but not copies of it.
         """
         arguments = node.all_input_nodes
         is_view = any(_storage(node) == _storage(arg) for arg in arguments)

@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 
 def narrow(model: fx.GraphModule, sample: Inputs | None = None) -> None:
-    """Replace float64 within a model by float32, and compare what is computed of a sample.
+    """Replace float64 within a model by float32, and compare the results for a sample.
 
     Models stay as they are, and are refused later, if an input or output is float64, or an operator makes float64 of
     integers that depend on inputs: float32 does not have all of these.
@@ -114,7 +114,7 @@ def _is_double(node: fx.Node) -> bool:
 
 
 def _widens(node: fx.Node) -> bool:
-    """True for float64 of integers, and for a function that gives float64 whatever it gets."""
+    """True for float64 of integers, and for a function that returns float64 for any input."""
     values: list[object] = [arg.meta.get("val") for arg in node.all_input_nodes]
     return called(node) == "float_power" or any(isinstance(x, Tensor) and _is_integer(x) for x in values)
 

@@ -54,7 +54,7 @@ class Moments(fx.Interpreter):
                 self.run(*copies(batch))
 
     def run_node(self, n: fx.Node) -> Any:
-        """Run a node; of a layer, add its inputs."""
+        """Run a node, and add the inputs of a layer."""
         if n.name in self._layers:
             args, _ = self.fetch_args_kwargs_from_env(n)
             columns = _columns(called(n), *args).double()

@@ -86,7 +86,7 @@ def _divided(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _remove_expansions(model: fx.GraphModule) -> None:
-    """Let arithmetic read what is repeated to the other operand's shape: it repeats it itself."""
+    """Remove expansions to the other operand's shape before arithmetic, which broadcasts."""
     for node in model.graph.nodes:
         if node.target in _BROADCASTING:
             for arg in list(node.all_input_nodes):

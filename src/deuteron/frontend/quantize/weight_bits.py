@@ -70,7 +70,7 @@ class Limits:
         score: measures a model: a larger number is better.
         max_loss: how much the score may fall below the float model's.
         weight_bytes: bytes that the weights of all layers may take.
-        misfits: numbers of layers with four bits whose programs are known to take too many bytes.
+        oversized: numbers of layers with four bits whose programs are known to take too many bytes.
     """
 
     all_layers: bool = False
@@ -78,7 +78,7 @@ class Limits:
     score: Callable[[fx.GraphModule], float] | None = None
     max_loss: float | None = None
     weight_bytes: int | None = None
-    misfits: frozenset[int] = frozenset()
+    oversized: frozenset[int] = frozenset()
 
     @property
     def has_quality(self) -> bool:
@@ -238,7 +238,7 @@ class Chooser:
         total = sum(each.bytes[0] for each in order)
         left = [total - sum(each.saved for each in order[:count]) for count in range(len(order) + 1)]
         most = cast(int, limits.weight_bytes)
-        fitting = [count for count in range(len(order) + 1) if left[count] <= most and count not in limits.misfits]
+        fitting = [count for count in range(len(order) + 1) if left[count] <= most and count not in limits.oversized]
         if not fitting:
             raise CapacityError(
                 f"the weights of {len(order)} layers take {left[-1]:,} bytes with four bits each, the flash budget "

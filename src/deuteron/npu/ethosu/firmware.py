@@ -64,6 +64,6 @@ FIRMWARE = Firmware(
     "dtn_npu_ethosu",
     partition_of,
     recorded=partial(partition_of, is_recorded=True),
-    stand_in=("src/ethosu/*.c", "src/ethosu_driver/*.c", "port/ethosu/stand_in.c"),
+    stand_in=("src/ethosu/*.c", "src/ethosu_driver/*.c", "port/ethosu/simulated.c"),
 )
 """The family's description."""

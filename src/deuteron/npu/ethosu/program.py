@@ -26,8 +26,8 @@ class EthosUProgram(NpuProgram):
     operators = "tosa op"
     records = True
     advice = (
-        "the commands are Vela's own, and our model of what runs at the same time, which was never held against "
-        "silicon, judges them: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its "
+        "Vela wrote the commands; Deuteron's model of concurrent operations, which was never compared with silicon, "
+        "finds the hazard: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its "
         "operators on the CPU with `--operators-not-to-delegate`"
     )
 

@@ -63,17 +63,17 @@ def _addition(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
     def lower(site: Site) -> tuple[CpuCall, ...]:
         x, y, out = site.input(0), site.input(1), site.output()
         squared = kind == _SQUARE
-        is_wide = x.dtype == "INT16"
-        if is_wide and not squared and site.option("PotScaleInt16") and all(map(_is_power, (x, y, out))):
+        is_int16 = x.dtype == "INT16"
+        if is_int16 and not squared and site.option("PotScaleInt16") and all(map(_is_power, (x, y, out))):
             shifts = [round(np.log2(float(site.scale(out)) / float(site.scale(t)))) for t in (x, y)]
             if any(shifts):
                 return _shifted_sum(site, kind, shifts)
-        left_shift = 7 if squared else 15 if is_wide else 20
+        left_shift = 7 if squared else 15 if is_int16 else 20
         (a_mult, a_shift), (b_mult, b_shift), (o_mult, o_shift) = _sum_factors(site, left_shift, squared=squared)
         act_min, act_max = site.stored_range(None, None) if squared else site.stored_activation()
         zero_points = [site.zero_point(t) for t in (x, y, out)]
         inputs = (site.ref(0), site.ref(1))
-        if kind == _SUM and not is_wide and _is_flat(site):
+        if kind == _SUM and not is_int16 and _is_flat(site):
             flat = QuantizedAddParams(
                 zero_points[0], a_mult, a_shift, zero_points[1], b_mult, b_shift,
                 zero_points[2], o_mult, o_shift, act_min, act_max,

@@ -264,7 +264,7 @@ def _mean(site: Site, found: Mapping[int, Channels]) -> Channels | None:
 
 
 def _binary(site: Site, found: Mapping[int, Channels]) -> Channels | None:
-    """ADD, SUB and MUL; a product with real 0 is constant whatever the other factor is."""
+    """ADD, SUB and MUL; a product with real 0 is constant for any other factor."""
     channels = site.output().shape[-1] if site.output().shape else 1
     a, b = (channels_of(site, position, found) for position in (0, 1))
     known, others = np.broadcast_to(a.known, channels), np.broadcast_to(b.known, channels)

@@ -150,8 +150,8 @@ class _Layer:
         """The convolution of int16 activations, and of int8 ones by weights with a zero point."""
         site, (rows, columns) = self.site, self.axes
         x, out = site.input(_input_position(site)), site.output()
-        is_wide = x.dtype == "INT16"
-        narrow = not is_wide or (site.op.name != "DEPTHWISE_CONV_2D" and _is_narrow(site, bias))
+        is_int16 = x.dtype == "INT16"
+        narrow = not is_int16 or (site.op.name != "DEPTHWISE_CONV_2D" and _is_narrow(site, bias))
         act_min, act_max = site.stored_activation()
         params = ConvolutionParams(
             batches=self.shape[0], in_h=rows.size, in_w=columns.size, in_c=self.shape[3],

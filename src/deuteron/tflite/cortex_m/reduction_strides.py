@@ -1,4 +1,4 @@
-"""Reductions as records have them: dimensions and strides of what stays and of what is reduced."""
+"""Dimensions and strides of reductions in their records: those that stay and those that are reduced."""
 
 from deuteron.operators.kernel_params import BINARY_RANK, Dims5
 from deuteron.tflite.cortex_m.broadcasting import five

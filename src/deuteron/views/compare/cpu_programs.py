@@ -69,7 +69,7 @@ class CpuOperators:
             node.name: node.quantised or node.name for node in manifest.nodes
         }  # an ETRecord has only this name
         nodes = {node.name: node for node in module.graph.nodes}
-        # Saving a program names nodes anew, by their operators.
+        # Saving a program renames nodes by their operators.
         nodes |= {name: node for node in module.graph.nodes if (name := node.meta.get("custom", {}).get(QUANTIZED))}
         computing = [op for op in manifest.cpu_ops if op.computes and op.instructions]
         self.computing = len(computing)

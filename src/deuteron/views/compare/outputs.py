@@ -18,7 +18,7 @@ Real = npt.NDArray[np.float64]
 MAX_STEPS = 2
 """Allowed quantisation steps between an output and PyTorch's."""
 
-MAX_WIDE_STEPS = 128
+MAX_INT16_STEPS = 128
 """Allowed steps if an Ethos-U computes in int16: half a step of int8, the rounding error of an int8 output.
 
 TOSA scales sums of 48 bits by numbers of 15 bits, so that each operator may be off by 2^-15 of its value, which is one
@@ -33,7 +33,7 @@ Ties explain that many steps where the model amplifies its own rounding, as a so
 far from the float model, and no comparison of outputs can show that a build is right; one of all operators can.
 """
 
-MAX_TIED_WIDE_STEPS = MAX_TIED_STEPS << 8
+MAX_TIED_INT16_STEPS = MAX_TIED_STEPS << 8
 """The same for an int16 output computed from int8 values, whose steps are 256 times as large."""
 
 
@@ -111,17 +111,17 @@ class OutputResult:
         return f"{count} values differ, the largest by {self.largest:.3g} steps of {self.step:.4g}{ties}{best}"
 
 
-def results(manifest: Manifest, affines: Sequence[saved.Affine | None], *, is_wide: bool) -> list[OutputResult]:
-    """Return the outputs of a build before any comparison; `is_wide` if an Ethos-U computes in int16."""
+def results(manifest: Manifest, affines: Sequence[saved.Affine | None], *, is_int16: bool) -> list[OutputResult]:
+    """Return the outputs of a build before any comparison; `is_int16` if an Ethos-U computes in int16."""
     batches = {info.shape[0] for info in manifest.inputs if info.shape}
-    allowed, is_mixed = MAX_WIDE_STEPS if is_wide else MAX_STEPS, manifest.options.has_mixed_activations
+    allowed, is_mixed = MAX_INT16_STEPS if is_int16 else MAX_STEPS, manifest.options.has_mixed_activations
     return [
         OutputResult(
             index,
             are_scores(info.shape, batches),
             allowed,
             allowed,
-            MAX_TIED_WIDE_STEPS if is_mixed and affine and affine.most > np.iinfo(np.int8).max else MAX_TIED_STEPS,
+            MAX_TIED_INT16_STEPS if is_mixed and affine and affine.most > np.iinfo(np.int8).max else MAX_TIED_STEPS,
         )
         for index, (info, affine) in enumerate(zip(manifest.outputs, affines, strict=True))
     ]

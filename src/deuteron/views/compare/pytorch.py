@@ -8,9 +8,9 @@ Three comparisons, each on the same inputs:
    correctly rounded, and PyTorch's float32 gives the same, except for ties, where float32's own error decides
    (`spec/rounding.md`). If nothing is delegated, the CPU's operators are compared, each on the program's own values.
 3. End to end (`outputs.py`), no output differs from PyTorch's by more than `MAX_STEPS` quantisation steps, or
-   `MAX_WIDE_STEPS` if TOSA computes in int16. More are allowed if PyTorch's own outputs move as far when values near a
+   `MAX_INT16_STEPS` if TOSA computes in int16. More are allowed if PyTorch's own outputs move as far when values near a
    rounding tie round the other way (`rounding_spread.py`). Ties never explain more than `MAX_TIED_STEPS`, or
-   `MAX_TIED_WIDE_STEPS` for an int16 output of int8 values, unless the second comparison covers all of the program and
+   `MAX_TIED_INT16_STEPS` for an int16 output of int8 values, unless the second comparison covers all of the program and
    finds no difference. For class scores, the best of each row is the same, or one
    that PyTorch has at most a step below its best, or no further below than ties move these two.
 
@@ -194,10 +194,10 @@ def compare(
     partitions = (
         [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))] if not is_recorded else []
     )
-    is_wide = is_ethosu and (reference.has_int16 if is_recorded else manifest.options.activations is Activations.INT16)
+    is_int16 = is_ethosu and (reference.has_int16 if is_recorded else manifest.options.activations is Activations.INT16)
     twice = rounded_twice(manifest, reference)
     cpu = None if delegates else CpuOperators(manifest, reference, twice)
-    results = outputs.results(manifest, reference.outputs, is_wide=is_wide)
+    results = outputs.results(manifest, reference.outputs, is_int16=is_int16)
     with one_thread():
         for done, sample in enumerate(samples):
             runner.reset()

@@ -320,7 +320,7 @@ def _has(known: Values, name: str, tensor: FlatTensor) -> bool:
 
 
 def _as_stored(values: Array, tensor: FlatTensor) -> Array:
-    """Values in the file's own shape, and as it stores them: what is uint8 there, we have as int8 of 128 less."""
+    """Return values in the shape and type of the file: int8 values become uint8 values, which are 128 larger."""
     if tensor.dtype == "UINT8" and values.dtype == np.int8:
         values = (values.astype(np.int16) + 128).astype(np.uint8)
     return values.reshape(tensor.shape)

@@ -19,7 +19,7 @@ from deuteron.views.events.instruction_map import Instructions, PartitionCalls
 from deuteron.views.memory import ArenaPlanning, PartitionPlan, planning
 from deuteron.views.simulate import PartitionRun
 
-_UNTOLD = (
+_UNTIMED = (
     "the commands of `npu {}` have branches, which skip or repeat operations: boards record the time of the "
     "partition alone; `deuteron profile` without a board shows each operation"
 )
@@ -171,10 +171,10 @@ def warnings(build: Build, profiled: record.Profile) -> Iterator[str]:
     if SpanKind.DELEGATE not in kinds:
         return
     timed = {event.partition for event in profiled.stream.events if event.kind is SpanKind.KERNEL}
-    untold = [i for i, (run, _) in enumerate(build.partitions) if run.program.has_branches and i not in timed]
+    untimed = [i for i, (run, _) in enumerate(build.partitions) if run.program.has_branches and i not in timed]
     if build.profiles and not profiled.stream.lost:
-        yield from map(_UNTOLD.format, untold)
-    if SpanKind.KERNEL in kinds or len(untold) == len(build.partitions):
+        yield from map(_UNTIMED.format, untimed)
+    if SpanKind.KERNEL in kinds or len(untimed) == len(build.partitions):
         return
     if not build.profiles:
         yield (

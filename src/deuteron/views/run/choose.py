@@ -96,7 +96,7 @@ def _on_host(path: Path, target: str | None, etrecord: Path | None, tflite: Tfli
 
 
 def _build_on_host(path: Path) -> Subject:
-    """A build directory: what was made from a TFLite file needs no runtime of ExecuTorch's."""
+    """A build directory; the build of a TFLite file needs no ExecuTorch runtime."""
     if (path / manifests.NAME).is_file() and manifests.TFLITE in manifests.read(path).files:
         from deuteron.views.run.tflite import BundleOnHost  # what makes firmware takes a while to load
 

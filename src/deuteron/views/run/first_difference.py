@@ -84,7 +84,7 @@ class StepDifference:
         index: of the first one that differs.
         board, host: its values.
         written_by: number of the step that wrote the tensor, -1 for an input of the program, the state or a constant.
-        lines: whether all differing bytes are in whole lines of a data cache.
+        lines: whether all differing bytes are in whole data cache lines.
         is_npu: whether the step runs on an NPU.
         is_float: whether its tensors are floating point.
     """

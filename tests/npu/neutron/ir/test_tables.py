@@ -50,7 +50,7 @@ def one_op(op: Tabled, source: Quant, target: Quant) -> Graph:
 
 
 def pytorch(function: Callable[[torch.Tensor], torch.Tensor], source: Quant, target: Quant) -> np.ndarray:
-    """What a quantised PyTorch model makes of every stored input."""
+    """Return the result of a quantised PyTorch model for every stored input."""
     kind = (-128, 127, torch.int8)
     stored, operators = torch.tensor(STORED), torch.ops.quantized_decomposed
     real = operators.dequantize_per_tensor(stored, source.scale, source.zero_point, *kind)

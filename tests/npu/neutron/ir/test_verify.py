@@ -29,7 +29,7 @@ graph g {
 
 
 def message(graph: Graph) -> str:
-    """What the verifier says, without the hint that all its errors share."""
+    """Return the verifier's error without the hint that all its errors share."""
     with pytest.raises(VerifyError) as error:
         verify(graph)
     text = str(error.value)

@@ -110,7 +110,7 @@ def run(*command: str | Path) -> None:
 
 
 def functions(path: Path) -> list[str]:
-    """What the table of an image gives for each kernel that it has; nothing of any other kernel may be there."""
+    """Return the entry of an image's table for each kernel that it has; no other kernel may have one."""
     found = image.parse(path.read_bytes(), str(path))
     assert found.unused == ()
     return [entry.function for entry in found.table]

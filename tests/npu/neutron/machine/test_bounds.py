@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, fetching, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, fetching, random_program
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.kernels import catalogue
@@ -98,7 +98,7 @@ def _to_scratch() -> Decoded:
 
 
 def test_room_in_scratch_is_room_for_what_comes_before() -> None:
-    """Beside the first call, `mid` is in use; what `next` will take is free, and the room of the area is `one`'s."""
+    """During the first call `mid` is in use, the bytes of `next` are free, and those of the area belong to `one`."""
     decoded = _to_scratch()
     first, second, third = _prices(decoded)
     fetched = [reading for index, reading in sorted(readers(decoded).items())]

@@ -44,7 +44,7 @@ def _made() -> tuple[Decoded, Dataflow]:
 
 
 def test_a_call_of_another_number_of_operands() -> None:
-    """Without the second copy its place is the table's; what follows from that is told, too."""
+    """Without the second copy its bytes are the table's; the consequence is reported, too."""
     decoded, values = _made()
     found = hazards(replace(decoded, commands=(decoded.commands[0], decoded.commands[2])), values)
     assert [str(hazard) for hazard in found] == [

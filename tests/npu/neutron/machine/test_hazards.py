@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests import full
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, fetching, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, fetching, random_program
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import FormatError
@@ -53,7 +53,7 @@ PROGRAM = Program(
 
 
 def _with_ends(program: Program, mid: int, ends: dict[str, int]) -> tuple[str, ...]:
-    """What is found of a program whose inputs and outputs lie at such offsets of scratch, `mid` at another."""
+    """Return the hazards of a program with inputs and outputs at these offsets of scratch, and `mid` at another."""
     planned = plan(program)
     placements = {**planned.placements, "mid": replace(planned.placements["mid"], offset=mid)}
     planned = replace(planned, placements=placements, scratch_bytes=192, ends=ends)
@@ -255,7 +255,7 @@ def test_two_fetches_to_the_same_bytes_of_scratch() -> None:
 
 
 def test_a_result_that_is_overwritten_while_it_is_needed() -> None:
-    """`mid` is read by the last call, and the plan is told to put `other` onto it."""
+    """The last call reads `mid`, and the plan puts `other` onto it."""
     program = Program(
         (*PROGRAM.buffers, Buffer("other", 64), Buffer("end", 64)),
         ("in",),
@@ -334,7 +334,7 @@ def test_plans_of_random_programs_are_sound(seed: int) -> None:
 
 
 class Fault(Enum):
-    """What is broken in a plan."""
+    """Damages of a plan."""
 
     WAIT_LEFT_OUT = "a wait left out"
     FETCH_LEFT_OUT = "a fetch left out"
@@ -437,7 +437,7 @@ def _moved(transfer: Transfer, step: int, generator: np.random.Generator) -> Tra
 
 
 def test_a_program_must_be_sound_with_its_inputs_and_outputs_elsewhere_too() -> None:
-    """As the driver takes them: a call that reads an output by where it lies in scratch reads what nobody wrote."""
+    """The driver's order: a call that reads an output by its offset in scratch reads bytes that were never written."""
     program = replace(PROGRAM, outputs=("mid", "out")).with_ends_placed
     planned = plan(program)
     decoded, values = decode(encode(program, planned)), dataflow(program, planned.constants)

@@ -1,11 +1,11 @@
-"""What a run adds up to, told without its events: the same as they give, at any clock and flash."""
+"""Totals of a run without its events: equal to the sums of the events, at any clock and flash."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.npu.neutron.machine.plans import ENGINE, fetching, random_program
+from tests.npu.neutron.machine.planned_programs import ENGINE, fetching, random_program
 
 from deuteron.arch.engine import Engine
 from deuteron.npu.neutron.machine import simulate

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.graphs import random_graph
-from tests.npu.neutron.microcode.damage import randomly_damaged, sealed, with_words, words_of
+from tests.npu.neutron.microcode.damaged_containers import randomly_damaged, sealed, with_words, words_of
 from tests.npu.neutron.microcode.programs import CONTAINER, PLAN, PROGRAM
 
 from deuteron.errors import FormatError
@@ -223,7 +223,7 @@ def test_bad_fetches(commands: tuple[tuple[int, ...], ...], text: str) -> None:
 
 
 SCRATCH_BIT = 0x100
-"""Beside the channel of a fetch to scratch."""
+"""The offset of a fetch to scratch, next to its channel."""
 
 
 def test_a_fetch_to_scratch_is_of_version_1_1() -> None:

@@ -1,4 +1,4 @@
-"""What is encoded comes back by decoding, field by field; the header is what the specification says."""
+"""Decoding reverses encoding, field by field; the header equals the specification."""
 
 import struct
 import zlib

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.npu.neutron.microcode.damage import with_words, words_of
+from tests.npu.neutron.microcode.damaged_containers import with_words, words_of
 from tests.npu.neutron.microcode.programs import CONTAINER, PLAN, PROGRAM
 
 from deuteron.errors import FormatError

@@ -154,9 +154,9 @@ def shared(scale: float) -> Graph:
 SIZE = "dimensions, windows, strides and dilations are at most 65,536"
 MATRIX = "matrices have at most 65,536 rows and columns, and a stack has at most 65,536 of them"
 KEPT = "before and after the reduced dimensions of a tensor are at most 65,536 elements"
-WALK = "dimensions of at most 65,536, when neighbours that"
-COPY = f"a copy takes at most 6 {WALK} both sides walk alike count as one; found"
-BROADCAST = f"a broadcast takes at most 5 {WALK} all walk alike count as one; found"
+ADJACENT = "dimensions of at most 65,536; adjacent ones with one access pattern count as one; found"
+COPY = f"a copy takes at most 6 {ADJACENT}"
+BROADCAST = f"a broadcast takes at most 5 {ADJACENT}"
 SUMS = (
     "for each output channel, 255 times the sum of its weights' magnitudes, plus that of its bias, is below 2^31; "
     "the accumulator of output channel 0 can reach 2147483648; the NPU's is below 2^31"

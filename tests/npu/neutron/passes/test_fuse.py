@@ -1,4 +1,4 @@
-"""Activations and padding that join the kernel beside them, and tables that join each other."""
+"""Activations and padding that join the neighbouring kernel, and tables that join each other."""
 
 import numpy as np
 import pytest

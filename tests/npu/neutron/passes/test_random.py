@@ -21,7 +21,7 @@ CHUNK = 100
 
 
 def with_twins(graph: Graph) -> Graph:
-    """The graph in which the last of several readers of a transposed or reshaped tensor has one of its own."""
+    """The graph in which the last of several readers of a transposed or reshaped tensor gets a separate one."""
     readers, tensors, ops = graph.consumers(), list[Tensor](), list[Op]()
     twins: dict[Op, dict[str, str]] = {}
     for read in graph.ops:

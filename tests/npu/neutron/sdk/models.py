@@ -1,4 +1,4 @@
-"""TFLite files for the tests of this room."""
+"""TFLite files for the tests of the SDK."""
 
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit

@@ -1,4 +1,4 @@
-"""The map from kernels to edge operators that ExecuTorch gets, for models like those of its own profiling tests."""
+"""The map from kernels to edge operators for ExecuTorch, for models like those of its profiling tests."""
 
 import importlib
 import operator
@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 import torch
-from tests.frontend.sessions import edge_of
+from tests.frontend.export_sessions import edge_of
 from torch import Tensor, nn
 
 from deuteron.arch import targets
@@ -68,7 +68,7 @@ Handles = dict[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel call: the edge operators that ExecuTorch is told, and those that its own reading of the log finds."""
+    """A kernel call: the edge operators in the map, and those that ExecuTorch's reader of the log finds."""
 
     name: str
     operators: tuple[str, ...]

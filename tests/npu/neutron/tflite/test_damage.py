@@ -27,7 +27,7 @@ from deuteron.tflite.quantization import Quant
 
 MUTATIONS_PER_FILE = 110
 MORE_MEMORY = 2 << 30
-"""Bytes of address space that the tests may take beside what is taken when they start."""
+"""Bytes of address space that the tests may add to those at their start."""
 
 EXTREMES = (0, 1, 4, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFC, 0xFFFFFFFF)
 

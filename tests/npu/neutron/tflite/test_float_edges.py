@@ -1,4 +1,4 @@
-"""Which operators lie at the float edges of a model, and what is left inside."""
+"""The operators at the float edges of a model, and the operators between them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the reader makes of every option, and the exact text of each refusal of a whole file."""
+"""The reader's result for every option, and the exact text of each refusal of a whole file."""
 
 from dataclasses import replace
 

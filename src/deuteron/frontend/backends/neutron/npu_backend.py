@@ -33,7 +33,7 @@ class NeutronNpuBackend(NpuBackend):
 
     backend = BACKEND
     decomposes_layers = True
-    takes_computed_weights = True
+    keeps_float_layers = True
 
     def __init__(self, arch: Arch, options: BuildOptions) -> None:
         self._arch = arch

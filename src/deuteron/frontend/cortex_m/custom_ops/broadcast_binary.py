@@ -27,7 +27,7 @@ from deuteron.frontend.cortex_m.elementwise import aten_operator
 from deuteron.frontend.cortex_m.upstream import adds_or_multiplies
 from deuteron.numerics import I64, requant, requants, rne_shift
 from deuteron.operators.custom_ops import CompareParams, WhereParams
-from deuteron.operators.int16 import ProductS16Params, SumS16Params
+from deuteron.operators.int16 import AddS16Params, MulS16Params
 from deuteron.operators.kernel_params import AddParams, Dims5, ExtremumParams, LutParams, MulParams
 
 aten = torch.ops.aten
@@ -77,7 +77,7 @@ def _sum(site: Site, *, sign: int) -> LoweredCall | None:
     (first, second), shift = requants(factors)
     second = second if (alpha > 0) == (sign > 0) else -second
     if site.dtype == torch.int16:
-        return LoweredCall("sum_s16", SumS16Params(*dims, first, second, shift, *site.limits))
+        return LoweredCall("broadcast_add_s16", AddS16Params(*dims, first, second, shift, *site.limits))
     params = AddParams(*dims, a.zero_point, b.zero_point, first, second, shift, y.zero_point, *site.limits)
     return LoweredCall("broadcast_add", params)
 
@@ -88,7 +88,7 @@ def _product(site: Site) -> LoweredCall | None:
     a, b = site.operands
     factor = requant(Fraction(a.scale) * Fraction(b.scale) / Fraction(site.result.scale))
     if site.dtype == torch.int16:
-        return LoweredCall("product_s16", ProductS16Params(*dims, factor.multiplier, factor.shift, *site.limits))
+        return LoweredCall("broadcast_mul_s16", MulS16Params(*dims, factor.multiplier, factor.shift, *site.limits))
     numbers = (a.zero_point, b.zero_point, factor.multiplier, factor.shift, site.result.zero_point, *site.limits)
     return LoweredCall("broadcast_mul", MulParams(*dims, *numbers))
 
@@ -171,12 +171,12 @@ def _compute_choice(p: WhereParams, condition: Array, a: Array, b: Array) -> Arr
     return np.where(chosen, spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)).astype(np.int8)
 
 
-def _compute_int16_sum(p: SumS16Params, a: Array, b: Array) -> Array:
+def _compute_int16_sum(p: AddS16Params, a: Array, b: Array) -> Array:
     left, right = spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)
     return clipped(rne_shift(left * p.a_mult + right * p.b_mult, p.shift), p.act_min, p.act_max)
 
 
-def _compute_int16_product(p: ProductS16Params, a: Array, b: Array) -> Array:
+def _compute_int16_product(p: MulS16Params, a: Array, b: Array) -> Array:
     left, right = spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)
     return clipped(rne_shift(left * right * p.mult, p.shift), p.act_min, p.act_max)
 
@@ -245,7 +245,7 @@ DEFINITIONS: Mapping[str, Definition] = {
     "compare": Definition(_compute_comparison, rounds=False, dtype=torch.bool),
     "compare_scalar": Definition(_compute_decision, rounds=False, dtype=torch.bool),
     "where": Definition(_compute_choice, rounds=False),
-    "sum_s16": Definition(_compute_int16_sum, rounds=True, dtype=torch.int16),
-    "product_s16": Definition(_compute_int16_product, rounds=True, dtype=torch.int16),
+    "broadcast_add_s16": Definition(_compute_int16_sum, rounds=True, dtype=torch.int16),
+    "broadcast_mul_s16": Definition(_compute_int16_product, rounds=True, dtype=torch.int16),
     "extremum_s16": Definition(_compute_extremum, rounds=False, dtype=torch.int16),
 }

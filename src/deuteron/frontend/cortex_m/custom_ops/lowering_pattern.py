@@ -24,7 +24,7 @@ class Result(Enum):
     MEASURED = auto()
     """It has its own range."""
     SHARED = auto()
-    """It is that of the operands, which all share one."""
+    """It is that of all operands."""
     INTEGER = auto()
     """There is none: the result is integers or bools; operands share one."""
 

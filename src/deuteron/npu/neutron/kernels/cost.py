@@ -99,7 +99,7 @@ def _elements(params: p.KernelParams) -> int:
 
 
 def _moved(params: p.KernelParams) -> int:
-    """Return the bytes of all operands except workspace; of a strided operand only those that are accessed."""
+    """Return the bytes of all operands except workspace; a strided operand counts only its accessed bytes."""
     match params:
         case p.CopyParams():
             return 2 * math.prod(params.dims)

@@ -114,14 +114,14 @@ def _softmax_size(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _broadcast_walk(op: ops.Op, graph: Graph) -> str | None:
-    """A broadcast takes at most 5 dimensions of at most 65,536, when neighbours that all walk alike count as one."""
+    """A broadcast takes at most 5 dimensions of at most 65,536; adjacent ones with one access pattern count as one."""
     shape = graph.type(op.outputs[0]).shape
     a, b = (broadcast_strides(graph.type(name).shape, shape) for name in op.inputs)
     return _walk_problem(shape, (a, b, contiguous_strides(shape)), BINARY_RANK)
 
 
 def _copy_walk(op: ops.Op, graph: Graph) -> str | None:
-    """A copy takes at most 6 dimensions of at most 65,536, when neighbours that both sides walk alike count as one."""
+    """A copy takes at most 6 dimensions of at most 65,536; adjacent ones with one access pattern count as one."""
     problems = (_walk_problem(shape, strides, RANK) for shape, *strides in _copies(op, graph))
     return next((problem for problem in problems if problem), None)
 

@@ -1,1 +1,1 @@
-"""Says, by being there, that the package is Deuteron's."""
+"""Marks the package as Deuteron's."""
