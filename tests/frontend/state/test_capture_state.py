@@ -98,7 +98,7 @@ def warming_up(m: Any, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("function", "kept"), [(first_kept, {}), (warming_up, deque(maxlen=3))])
 def test_a_start_without_a_tensor_that_computes_something_else_is_refused(function: Any, kept: object):
-    error = refused(forms.Keeps(function, kept=kept), stream(3))
+    error = refused(stateful_networks.Keeps(function, kept=kept), stream(3))
     assert isinstance(error, StateError)
     assert error.message.startswith("a run of the model changes the attribute `kept`, and later runs read it")
 
@@ -108,7 +108,7 @@ def test_a_number_that_no_sample_changes_is_a_variable():
         m.count = m.count + (x > 50).sum()
         return x * m.count
 
-    module = forms.Keeps(counted, count=0).eval()
+    module = stateful_networks.Keeps(counted, count=0).eval()
     observed, graph = captured(module, stream(3))
     ((x,),) = stream(1)
     with torch.no_grad():
