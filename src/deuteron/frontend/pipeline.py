@@ -49,6 +49,7 @@ from deuteron.frontend.quantize import (
     indexed_writes,
     indexing,
     inplace,
+    integers,
     masks,
     norms,
     operator_aliases,
@@ -300,6 +301,7 @@ class Flow:
         inplace.write(model)
         mutable_buffers.remove_copies(model, len(self.variables))
         empties.write(model)
+        integers.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             indexed_writes.write(model)
         else:
