@@ -22,7 +22,7 @@ from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import lowering_record as recordings
-from deuteron.frontend.backends.ethosu import activations, integers, negation_scales
+from deuteron.frontend.backends.ethosu import activations, integers, negation_scales, unchanged_results
 from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
 from deuteron.frontend.backends.interface import OnTagged
@@ -138,6 +138,7 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
             with replaced(private_apis.ARM_REPORTER, reporting):
                 result: Any = base.partition(self, exported_program)
             _quantize_outputs(exported_program.graph)
+            unchanged_results.leave_to_cpu(exported_program, _TAG)
             reasons: dict[fx.Node, str] = getattr(reporters[-1], "_rejected_nodes")  # noqa: B009 - it only prints them
             for node in computing(exported_program.graph):
                 if _TAG not in node.meta and WHY not in node.meta:
