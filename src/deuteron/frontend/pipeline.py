@@ -24,7 +24,7 @@ from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
-from deuteron.frontend.cortex_m import lowering_check, program_checks
+from deuteron.frontend.cortex_m import divisors, lowering_check, program_checks
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.eager.variables import Variable
@@ -397,6 +397,7 @@ class Flow:
         self.on_step("quantize")
         if self._has_cortex_m:
             heterogeneous.quantize_once(model)
+            divisors.keep_from_zero(model)
             lowering_check.mark(model)
         self._module, self.stage = model, Stage.LOWER
         return model

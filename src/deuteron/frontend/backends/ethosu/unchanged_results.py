@@ -6,9 +6,13 @@ Arm's backend folds such nodes. A partition whose result no operator writes is t
 from torch import fx
 from torch.export import ExportedProgram
 
+from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import base_name, is_dequantize, is_float, is_quantize
 
 _COPIES = frozenset({"_clone_dim_order", "_to_dim_order_copy", "alias_copy", "clone", "expand_copy", "view_copy"})
+
+
+_REASON = "the NPU would compute nothing: the value is a constant, or equals an input of the partition"
 
 
 def leave_to_cpu(program: ExportedProgram, tag: str) -> None:
@@ -26,11 +30,13 @@ def leave_to_cpu(program: ExportedProgram, tag: str) -> None:
             continue
         if len(outside) == len(node.users) or not is_float(node) or node.op == "placeholder":
             del node.meta[tag]
+            node.meta[WHY] = _REASON
             continue
         # A partition takes integers only, so its operators keep the float value.
         with program.graph.inserting_after(node):
             copied = program.graph.node_copy(node)
         del copied.meta[tag]
+        copied.meta[WHY] = _REASON
         for user in outside:
             user.replace_input_with(node, copied)
 
