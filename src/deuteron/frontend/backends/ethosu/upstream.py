@@ -22,6 +22,7 @@ from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import lowering_record as recordings
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.backends.ethosu import activations, integers, negation_scales, unchanged_results
 from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
@@ -241,6 +242,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     with (
         integers.exact(),
+        upstream_caches.annotating(),
         replaced(private_apis.ARM_TO_TOSA, lambda _: to_tosa_),
         replaced(private_apis.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):
