@@ -56,3 +56,16 @@ def test_silence_is_divided_by_one_step(tmp_path: Path) -> None:
     api.build(Phases(), batches[0], target="cortex-m55", calibration=batches, output=build)
     comparison = api.compare(build, [(torch.zeros(1, 4, 24).numpy(),), (batches[1][0].numpy(),)])
     assert comparison.passed, comparison.failures()
+
+
+def test_the_cpu_divides_by_divisors_of_many_sizes(tmp_path: Path) -> None:
+    """The NPU's reciprocals of the smallest lengths are so large that those of the others would be 0."""
+    torch.manual_seed(0)
+    batches = [(torch.randn(1, 4, 24),) for _ in range(4)]
+    build = tmp_path / "build"
+    api.build(Phases(), batches[0], target="ethos-u55-128cm", calibration=batches, output=build)
+    assert api.compare(build, [(batches[1][0].numpy(),)]).passed
+    (ours,) = api.run_each(build, [(batches[1][0].numpy(),)])
+    for wanted, value in zip(Phases()(*batches[1]), ours, strict=True):
+        noise = (torch.as_tensor(value) - wanted).square().sum()
+        assert wanted.square().sum() > 30 * noise

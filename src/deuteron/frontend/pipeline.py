@@ -345,6 +345,8 @@ class Flow:
             signals.write(model)
         decompositions.write(model)
         self.npu_backend.write(model)
+        if self._has_cortex_m and self.npu_backend.has_npu and self.options.activations is Activations.INT8:
+            divisors.leave_to_cpu(model, self._batches())
         if self._has_cortex_m:
             program_checks.check_indices(model)
         if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
