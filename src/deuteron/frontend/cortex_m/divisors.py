@@ -103,7 +103,7 @@ def _is_never_negative(divisor: object) -> bool:
     if not isinstance(divisor, fx.Node) or divisor.target is not quantized.dequantize_per_tensor.default:
         return False
     _, _, zero_point, least, *_ = divisor.args
-    return zero_point == least
+    return bool(zero_point == least)
 
 
 def _clamp(division: fx.Node, divisor: fx.Node) -> fx.Node:
