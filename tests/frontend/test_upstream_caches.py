@@ -236,3 +236,21 @@ def test_collections_are_seldom_for_a_while() -> None:
     with rare_collections():
         assert gc.get_threshold() == (THRESHOLD, *before[1:])
     assert gc.get_threshold() == before
+
+
+class Turned(nn.Module):
+    """A layer, and 30 times the halves of its result in the other order: values of one scale on 2**30 paths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        for _ in range(30):
+            y = torch.cat([y[:, 1::2], y[:, ::2]], 1)
+        return y
+
+
+def test_nodes_of_one_scale_are_visited_once() -> None:
+    assert build(Turned(), (X,), target="cortex-m55", calibration=[(X,)]).pte

@@ -26,6 +26,9 @@ QUANTIZED = "deuteron_name"
 MARK = "deuteron_npu"
 """Key of a node's custom metadata: the name of a node that was quantised for the NPU."""
 
+CPU_ONLY = "deuteron_cpu_only"
+"""Key of a node's custom metadata: the reason why the node is quantised for the CPU, which divides more exactly."""
+
 WHY = "deuteron_why"
 """Key of a node's metadata: the reason why the NPU does not run it."""
 
@@ -65,6 +68,12 @@ _INT16: Mapping[Work, Work] = {
     Work.TABLE: Work.INT16_TABLE,
 }
 """The kind of work for int16 activations."""
+
+
+def cpu_only(node: fx.Node) -> str:
+    """Return the reason why a node is quantised for the CPU; empty for other nodes."""
+    custom: Mapping[str, str] = node.meta.get("custom", {})
+    return custom.get(CPU_ONLY, "")
 
 
 def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:

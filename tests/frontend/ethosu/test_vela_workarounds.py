@@ -140,6 +140,21 @@ def attention() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Attention().eval(), (torch.randn(3, 7, 2, 32),), api.BuildOptions()
 
 
+class Shifted(nn.Module):
+    """Scores of relative positions, by a column of zeros before them; and products before pads of rows."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        scores = x @ y
+        shifted = torch.cat([torch.zeros(1, 2, 7, 1), scores], 3).reshape(1, 2, 8, 7)[:, :, 1:]
+        return shifted, functional.pad(y.transpose(2, 3) @ y, (0, 0, 1, 0))
+
+
+def shifted() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Shifted` with its inputs."""
+    torch.manual_seed(0)
+    return Shifted().eval(), (torch.randn(1, 2, 7, 8), torch.randn(1, 2, 8, 7)), api.BuildOptions()
+
+
 class Averaged(nn.Module):
     """Means of what tables give, in windows of each kind."""
 
@@ -288,7 +303,7 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 BUILDS = [
     (make, target)
-    for make in (pieces, attention, averaged, without_axes, sliced, sliced_once, pyramid)
+    for make in (pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid)
     for target in TARGETS
 ]
 
@@ -299,7 +314,7 @@ BUILDS = [
         BUILDS,
         BUILDS[0],
         (attention, "ethos-u85-256"),
-        *((make, "ethos-u55-128") for make in (sliced, sliced_once, pyramid)),
+        *((make, "ethos-u55-128") for make in (shifted, sliced, sliced_once, pyramid)),
     ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from deuteron.builds.options import Activations
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.cortex_m import program_checks, recurrent_lowering
 from deuteron.frontend.cortex_m.custom_ops import decompositions, interpolation, lowering
 from deuteron.frontend.cortex_m.elementwise import Tables, evaluate, operand
@@ -99,7 +100,7 @@ def annotate(
             node.meta[Q_ANNOTATION_KEY], annotated = ours, True
         if annotated:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
-    with _without_output_paddings(model):
+    with upstream_caches.annotating(), _without_output_paddings(model):
         CortexMQuantizer().annotate(model)
     _balance_weights(model)
 

@@ -20,7 +20,25 @@ aten = torch.ops.aten
 
 _NARROW = frozenset({torch.int8, torch.int16})
 _COPIES = frozenset({"alias", "clone", "contiguous", "detach", "to", "to_copy"})
-_OTHERS = frozenset(["all", "and", "any", "argsort", "cumprod", "cumsum", "floor_divide", "kthvalue", "median", "or", "prod", "sort", "sum", "topk", "xor"])
+_OTHERS = frozenset(
+    [
+        "all",
+        "and",
+        "any",
+        "argsort",
+        "cumprod",
+        "cumsum",
+        "floor_divide",
+        "kthvalue",
+        "median",
+        "or",
+        "prod",
+        "sort",
+        "sum",
+        "topk",
+        "xor",
+    ]
+)
 """Further operators that compute on integers."""
 _EXACT = 2**24
 """The largest magnitude up to which float32 has all integers."""

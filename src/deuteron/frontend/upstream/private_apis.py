@@ -147,6 +147,12 @@ ARM_MARK = PrivateName(
     "_mark_node_as_quantized",
     "leaves out divisions of integers",
 )
+ARM_SHARED_SCALES = PrivateName(
+    "executorch.backends.arm.quantizer.arm_quantizer_utils",
+    "SharedQspecQuantizer._maybe_enqueue_shared_node",
+    "visits each node with a shared scale once",
+    True,
+)
 ARM_INT64 = PrivateName(
     "executorch.backends.arm._passes.insert_int32_casts_after_int64_placeholders",
     "InsertInt32CastsAfterInt64PlaceholdersPass.I64_INPUT_ARG_POSITIONS",

@@ -22,12 +22,13 @@ from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import lowering_record as recordings
-from deuteron.frontend.backends.ethosu import activations, integers, negation_scales
+from deuteron.frontend import upstream_caches
+from deuteron.frontend.backends.ethosu import activations, integers, negation_scales, unchanged_results
 from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
 from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.log_suppression import captured_output
-from deuteron.frontend.nodes import WHY, computing, name_of
+from deuteron.frontend.nodes import WHY, computing, cpu_only, name_of
 from deuteron.frontend.operators import base_name, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.upstream import private_apis
@@ -120,6 +121,8 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
             named = _named(node, options)
             if integers.stays_on_cpu(node):
                 keep(node, integers.KEPT)
+            if reason := cpu_only(node):
+                keep(node, reason)
             if named and WHY not in node.meta:
                 keep(node, f"{manifest.KEPT} `--operators-not-to-delegate {named}`")
             return _KEPT not in node.meta
@@ -138,6 +141,7 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
             with replaced(private_apis.ARM_REPORTER, reporting):
                 result: Any = base.partition(self, exported_program)
             _quantize_outputs(exported_program.graph)
+            unchanged_results.leave_to_cpu(exported_program, _TAG)
             reasons: dict[fx.Node, str] = getattr(reporters[-1], "_rejected_nodes")  # noqa: B009 - it only prints them
             for node in computing(exported_program.graph):
                 if _TAG not in node.meta and WHY not in node.meta:
@@ -240,6 +244,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     with (
         integers.exact(),
+        upstream_caches.annotating(),
         replaced(private_apis.ARM_TO_TOSA, lambda _: to_tosa_),
         replaced(private_apis.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):

@@ -24,8 +24,8 @@ Outputs. Vela drops an output that a transpose gives and another transpose reads
 the first instead.
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
-slice, matrix products also that of a reshaped slice. Minima and maxima also overwrite the tensor that they are padded
-or concatenated with. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
+slice, matrix products also that of a reshaped slice. They also overwrite the tensor that they are padded or
+concatenated with. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
 gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape
 that reads it, and a transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads
 its operand, the subtraction broadcasts some values over others. Vela crashes for minima with more than four axes, so
@@ -197,8 +197,16 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
             is_transposed = kind == "PAD" and _kind(source) in _ACTIVATIONS and _kind(before) == "TRANSPOSE"
             is_multiplied = _kind(source) == "RESCALE" and _multiplies(before)
             is_chained = chains and _kind(before if _kind(source) == "RESCALE" else source) in _OF_ONE
-            if is_transposed or is_multiplied or is_chained or _kind(source) in _REDUCTIONS:
+            is_product = not chains and _is_product(source)
+            if is_transposed or is_multiplied or is_chained or is_product or _kind(source) in _REDUCTIONS:
                 yield source, node
+
+
+def _is_product(source: fx.Node) -> bool:
+    """Return True for the result of a matrix product, rescaled or reshaped."""
+    while _kind(source) in ("RESCALE", "RESHAPE"):
+        source = source.all_input_nodes[0]
+    return _kind(source) == "MATMUL"
 
 
 def _has_other_readers(source: fx.Node) -> bool:
