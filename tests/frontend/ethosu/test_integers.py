@@ -81,8 +81,8 @@ def test_integers_that_the_npu_cannot_hold_are_an_error(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{__file__}:{line}: output 1 of the program differs from the model's in 24 of 24 integers, though nothing "
         "rounds them, at `return self.layer(x), i * 100_000 * 100_000`\n\n"
-        "hint: keep integers within 32 bits, in which an Ethos-U computes, and floats of integers within 24, or compute "
-        "them outside"
+        "hint: keep integers within 32 bits, in which an Ethos-U computes, and floats of integers within 24, or "
+        "compute them outside of the model"
     )
     assert not (tmp_path / "build").exists()
 

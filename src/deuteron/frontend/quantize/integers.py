@@ -20,25 +20,9 @@ aten = torch.ops.aten
 
 _NARROW = frozenset({torch.int8, torch.int16})
 _COPIES = frozenset({"alias", "clone", "contiguous", "detach", "to", "to_copy"})
-_OTHERS = frozenset(
-    [
-        "all",
-        "and",
-        "any",
-        "argsort",
-        "cumprod",
-        "cumsum",
-        "floor_divide",
-        "kthvalue",
-        "median",
-        "or",
-        "prod",
-        "sort",
-        "sum",
-        "topk",
-        "xor",
-    ]
-)
+_CUMULATIVE = "all any cumprod cumsum prod sum"
+_SORTING = "argsort kthvalue median sort topk"
+_OTHERS = frozenset(f"{_CUMULATIVE} {_SORTING} and floor_divide or xor".split())
 """Further operators that compute on integers."""
 _EXACT = 2**24
 """The largest magnitude up to which float32 has all integers."""

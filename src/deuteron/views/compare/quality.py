@@ -89,7 +89,8 @@ def _need_exact(exact: Mapping[int, Source | None], ours: Sequence[Sample], want
                 f"{sum(a.size for a, _ in pairs)} integers, though nothing rounds them"
                 f"{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else None,
-                hint="keep integers within 32 bits, in which an Ethos-U computes, and floats of integers within 24, or compute them outside",
+                hint="keep integers within 32 bits, in which an Ethos-U computes, and floats of integers within 24, or "
+                "compute them outside of the model",
             )
 
 
