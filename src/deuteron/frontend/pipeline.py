@@ -44,6 +44,7 @@ from deuteron.frontend.quantize import (
     decompositions,
     dilated_pools,
     doubles,
+    early_slices,
     empties,
     equalise,
     indexed_writes,
@@ -310,6 +311,7 @@ class Flow:
         if not keeps_float_layers:
             computed_weights.write(model)
         synonyms.write(model)
+        early_slices.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
         if not keeps_float_layers:
