@@ -34,7 +34,7 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import Activations, BuildOptions, WeightBits
 from deuteron.errors import CapacityError, DeuteronError, OptionError, UnsupportedError
-from deuteron.frontend import heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
+from deuteron.frontend import dim_orders, heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
 from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
@@ -394,7 +394,7 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     recipe = flow.recipe()
     from executorch.export import ExportSession
 
-    with upstream_caches.active(), capture.known(), mutable_buffers.emitted():
+    with upstream_caches.active(), capture.known(), mutable_buffers.emitted(), dim_orders.plain():
         while True:
             session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
             if _is_exported(session, flow):
