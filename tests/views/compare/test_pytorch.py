@@ -242,7 +242,7 @@ def test_ties_explain_16_steps_of_int8_values_before_an_output_in_int16(director
     mixed = replace(manifest, options=replace(manifest.options, min_sqnr=30.0))
 
     def most_tied(manifest: manifests.Manifest, affine: saved.Affine | None) -> int:
-        (result,) = outputs.results(manifest, [affine], is_wide=False)
+        (result,) = outputs.results(manifest, [affine], is_int16=False)
         return result.most_tied
 
     assert [most_tied(mixed, affine) for affine in (wide, narrow, None)] == [16 << 8, 16, 16]
