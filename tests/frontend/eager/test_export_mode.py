@@ -85,7 +85,9 @@ def test_the_graph_computes_what_the_module_does(function: Callable[[Any, Tensor
     assert all(isinstance(size, int) for value in values if isinstance(value, Tensor) for size in value.shape)
 
 
-@pytest.mark.parametrize("function", [checks.branches, checks.returns])
+@pytest.mark.parametrize(
+    "function", [checks.branches, checks.returns, checks.counts, checks.handles, checks.suppresses]
+)
 def test_branches_on_values_are_refused(function: Callable[[Any, Tensor], Tensor]) -> None:
     with pytest.raises(DeuteronError, match="Data-dependent branching"):
         captured(Net(function).eval(), SAMPLES)

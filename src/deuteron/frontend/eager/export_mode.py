@@ -202,6 +202,10 @@ def _passing() -> bool | None:
     while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     value = raising_checks.passing(frame) if frame is not None else None
+    while frame is not None and value is not None and frame.f_code.co_filename != __file__:  # up to the module's call
+        is_user_code = not is_library(frame.f_code.co_filename)
+        value = None if is_user_code and raising_checks.is_handled(frame) else value
+        frame = frame.f_back
     del frame  # it would keep tensors alive
     return value
 

@@ -10,8 +10,8 @@ import itertools
 import linecache
 from types import FrameType
 
-_MESSAGES = frozenset({"critical", "debug", "error", "info", "print", "warn", "warning"})
-"""Functions and methods that print, and change nothing."""
+_MESSAGES = frozenset({"critical", "debug", "error", "info", "warn", "warning"})
+"""Functions of loggers and of `warnings`."""
 
 _Span = tuple[tuple[int, int], tuple[int, int]]
 """The line and column where code starts, and those where it ends."""
@@ -32,15 +32,25 @@ def passing(frame: FrameType) -> bool | None:
     return None
 
 
+def is_handled(frame: FrameType) -> bool:
+    """Return True if the function of a frame may handle an error that is raised where the frame is."""
+    return any(frame.f_lineno in lines for lines in _handled(frame.f_code.co_filename))
+
+
+@functools.cache
+def _tree(file: str) -> ast.AST:
+    """Return the syntax tree of a file; an empty one without its source."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
 @functools.cache
 def _checks(file: str) -> tuple[tuple[ast.expr, bool], ...]:
     """Return the conditions of the checks in a file, outer ones first, and the results for which they pass."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return ()
     found: list[tuple[ast.expr, bool]] = []
-    for node in ast.walk(tree):
+    for node in ast.walk(_tree(file)):
         if isinstance(node, ast.Assert):
             found.append((node.test, True))
         elif isinstance(node, ast.If) and not node.orelse and all(map(_raises_or_prints, node.body)):
@@ -48,12 +58,30 @@ def _checks(file: str) -> tuple[tuple[ast.expr, bool], ...]:
     return tuple(found)
 
 
+@functools.cache
+def _handled(file: str) -> tuple[range, ...]:
+    """Return the lines of a file in `try` with handlers, and in `with suppress(...)`."""
+    found: list[range] = []
+    for node in ast.walk(_tree(file)):
+        if isinstance(node, ast.Try | ast.TryStar):
+            body = node.body if node.handlers else []
+        elif isinstance(node, ast.With):
+            body = node.body if any("suppress" in ast.dump(item) for item in node.items) else []
+        else:
+            continue
+        found += [range(one.lineno, (one.end_lineno or one.lineno) + 1) for one in body]
+    return tuple(found)
+
+
 def _raises_or_prints(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        function = statement.value.func
-        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        return name in _MESSAGES
-    return isinstance(statement, ast.Raise)
+    """Return True for a statement that raises an error, or calls `print`, a logger or `warnings`."""
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return isinstance(statement, ast.Raise)
+    function = statement.value.func
+    if isinstance(function, ast.Attribute):
+        owner = ast.unparse(function.value).rpartition(".")[2].lower()
+        return function.attr in _MESSAGES and ("log" in owner or owner == "warnings")
+    return isinstance(function, ast.Name) and function.id == "print"
 
 
 def _wanted(test: ast.expr, value: bool, span: _Span) -> bool | None:
