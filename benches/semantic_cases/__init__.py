@@ -4,6 +4,7 @@ from semantic_cases import (
     aliasing,
     blocks,
     constants,
+    containers,
     control,
     indices,
     layers,
@@ -19,7 +20,7 @@ from semantic_cases.case import Case, Cases
 KINDS: tuple[Cases, ...] = tuple(
     kind.CASES
     for kind in (
-        *(numbers, state, stateful, aliasing, control, constants, indices),
+        *(numbers, state, stateful, aliasing, control, constants, containers, indices),
         *(layers, sequences, structure, blocks, rewritten),
     )
 )

@@ -73,7 +73,7 @@ SELECTIONS: list[Callable[[Any, Tensor], Tensor]] = [
 """Places that depend on inputs."""
 
 
-@pytest.mark.parametrize("function", [*CONSTANTS, *SELECTIONS, checks.asserts, checks.raises, checks.warns])
+@pytest.mark.parametrize("function", [*CONSTANTS, *SELECTIONS, checks.asserts, checks.raises])
 def test_the_graph_computes_what_the_module_does(function: Callable[[Any, Tensor], Tensor]) -> None:
     module = Net(function).eval()
     _, graph = captured(module, SAMPLES)
@@ -86,7 +86,11 @@ def test_the_graph_computes_what_the_module_does(function: Callable[[Any, Tensor
 
 
 @pytest.mark.parametrize(
-    "function", [checks.branches, checks.returns, checks.counts, checks.handles, checks.suppresses]
+    "function",
+    [
+        *(checks.branches, checks.returns, checks.warns, checks.ends_early, checks.iterates),
+        *(checks.handles, checks.suppresses),
+    ],
 )
 def test_branches_on_values_are_refused(function: Callable[[Any, Tensor], Tensor]) -> None:
     with pytest.raises(DeuteronError, match="Data-dependent branching"):

@@ -135,8 +135,6 @@ class _ExportMode(TorchFunctionMode):
             return self._real(func, args, kwargs)
         if name == "__bool__" and (value := _passing()) is not None:
             return value
-        if func == cast(Any, torch)._assert:  # noqa: SLF001 - models call it in place of `assert`
-            return None
         if is_constant and (name in _OF_DATA or (name == "where" and len(known) == 1)):
             return pytree.tree_map_only(Tensor, _literal, self._real(func, args, kwargs))
         if name == "repeat_interleave" and len(known) > 1 and known[1] and kwargs.get("output_size") is None:
@@ -204,7 +202,7 @@ def _passing() -> bool | None:
     value = raising_checks.passing(frame) if frame is not None else None
     while frame is not None and value is not None and frame.f_code.co_filename != __file__:  # up to the module's call
         is_user_code = not is_library(frame.f_code.co_filename)
-        value = None if is_user_code and raising_checks.is_handled(frame) else value
+        value = None if is_user_code and raising_checks.may_be_handled(frame) else value
         frame = frame.f_back
     del frame  # it would keep tensors alive
     return value

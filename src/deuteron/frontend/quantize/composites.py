@@ -6,7 +6,7 @@ ExecuTorch decomposes them after quantisation, when inner values get no ranges.
 import importlib
 import math
 from collections.abc import Callable, Mapping
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any, cast
 
 import torch
@@ -166,10 +166,6 @@ def _angle(y: Any, x: Any) -> Any:
     return torch.where(y < 0, -angle, angle)
 
 
-def _with_sign(x: Any, y: Any) -> Any:
-    return torch.where(y < 0, -x.abs(), x.abs())
-
-
 def _heaviside(x: Any, at_zero: Any) -> Any:
     return torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, at_zero))
 
@@ -178,10 +174,6 @@ def _powers(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # n
     count = x.shape[-1] if N is None else N
     powers = [x**exponent if exponent else torch.ones(x.shape) for exponent in range(count)]
     return torch.stack(powers if increasing else powers[::-1], -1)
-
-
-def _rising_powers(x: Any, *, N: int | None = None) -> Any:  # noqa: N803 - PyTorch's name
-    return _powers(x, N, increasing=True)
 
 
 def _trapezoids(x: Any, *, dx: float = 1, dim: int = -1) -> Any:
@@ -218,9 +210,8 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.hypot.default: _hypotenuse,
     aten.linalg_cross.default: _linalg_cross,
     aten.trace.default: _trace,
-    aten.copysign.Tensor: _with_sign,
     aten.vander.default: _powers,
-    aten.linalg_vander.default: _rising_powers,
+    aten.linalg_vander.default: partial(_powers, increasing=True),
     **dict.fromkeys((aten.trapezoid.dx, aten.trapz.dx), _trapezoids),
     aten.isfinite.default: _is_finite,
     aten.isinf.default: _is_infinite,
@@ -268,11 +259,16 @@ def _has_form(node: fx.Node) -> bool:
     """Return False for an operator whose decomposition lacks a value that is read, or is for floats alone."""
     if node.target in (aten.cummax.default, aten.cummin.default):
         return all(user.args[1] == 0 for user in node.users)
+    if node.target in _FOR_FLOATS:
+        return all(one.meta["val"].is_floating_point() and one.meta["val"].numel() for one in node.all_input_nodes)
     if node.target in (aten.div.Tensor_mode, aten.floor_divide.default):
         return isinstance(node.args[1], fx.Node) and bool(node.meta["val"].is_floating_point())
     return True
 
 
+_FOR_FLOATS = frozenset(
+    {aten.heaviside.default, aten.vander.default, aten.linalg_vander.default, aten.trapezoid.dx, aten.trapz.dx}
+)
 _NOWHERE = frozenset({aten.hypot.default, aten.logaddexp.default})
 """Operators that neither ExecuTorch's backends nor its portable kernels have."""
 

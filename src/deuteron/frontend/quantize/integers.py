@@ -6,7 +6,6 @@ sums become the last of running sums, and powers products.
 """
 
 import operator
-from functools import partial, reduce
 from typing import Any, cast
 
 import torch
@@ -19,14 +18,12 @@ from deuteron.frontend.quantize.decompositions import call, replace
 aten = torch.ops.aten
 
 _NARROW = frozenset({torch.int8, torch.int16})
-_COPIES = frozenset({"alias", "clone", "contiguous", "detach", "to", "to_copy"})
 _CUMULATIVE = "all any cumprod cumsum prod sum"
 _SORTING = "argsort kthvalue median sort topk"
 _OTHERS = frozenset(f"{_CUMULATIVE} {_SORTING} and floor_divide or xor".split())
-"""Further operators that compute on integers."""
+"""Operators that compute on integers, and that PyTorch does not call elementwise."""
 _EXACT = 2**24
 """The largest magnitude up to which float32 has all integers."""
-_MOST_FACTORS = 8
 
 
 def write(model: fx.GraphModule) -> None:
@@ -49,9 +46,9 @@ def _is_integer(node: fx.Node) -> bool:
 
 
 def _is_small(total: fx.Node) -> bool:
-    """Return True for a sum that float32 holds exactly, or that is none of integers."""
+    """Return True for a sum that float32 holds exactly, or whose operand is not of integers."""
     x = cast(fx.Node, total.args[0])
-    while x.target is aten.to.dtype and _is_integer(x):
+    while x.target is aten.to.dtype and _is_integer(cast(fx.Node, x.args[0])):
         x = cast(fx.Node, x.args[0])
     value = x.meta["val"]
     if not _is_integer(x) or value.dtype == torch.bool:
@@ -64,7 +61,7 @@ def _running_sum(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     x, dims, keeps = cast("tuple[fx.Node, Any, bool]", (*node.args, None, False)[:3])
     rank, dtype = x.meta["val"].dim(), node.meta["val"].dtype
     x = x if _dtype(x) == dtype else call(node, aten.to.dtype, x, dtype)
-    for dim in sorted({dim % rank for dim in dims} if dims else range(rank), reverse=True):
+    for dim in sorted({dim % rank for dim in dims} if dims and rank else range(rank), reverse=True):
         size = x.meta["val"].shape[dim]
         x = call(node, aten.slice.Tensor, call(node, aten.cumsum.default, x, dim), dim, size - 1, size)
         x = x if keeps else call(node, aten.squeeze.dim, x, dim)
@@ -72,26 +69,32 @@ def _running_sum(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def _product(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Square and multiply."""
     x, exponent = cast("tuple[fx.Node, Any]", node.args)
-    if not isinstance(exponent, int) or not 1 <= exponent <= _MOST_FACTORS:
+    if not isinstance(exponent, int) or exponent < 1:
         return None
-    return reduce(partial(call, node, aten.mul.Tensor), [x] * exponent)
+    result = x
+    for bit in f"{exponent:b}"[1:]:
+        result = call(node, aten.mul.Tensor, result, result)
+        result = call(node, aten.mul.Tensor, result, x) if bit == "1" else result
+    return result
 
 
 def _computes(node: fx.Node) -> bool:
     name = called(node).strip("_")
     is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
-    return name not in _COPIES and (is_pointwise or name in _OTHERS)
+    return name != "clone" and (is_pointwise or name in _OTHERS)
 
 
 def _widen(node: fx.Node, operands: list[fx.Node]) -> None:
     for arg in operands:
         node.replace_input_with(arg, call(node, aten.to.dtype, arg, torch.int32))
-    narrow, node.meta = node.meta["val"], dict(node.meta)
+    before = node.meta["val"]
+    node.meta = dict(node.meta)
     args, kwargs = (map_arg(cast(Any, given), lambda arg: arg.meta["val"]) for given in (node.args, node.kwargs))
     node.meta["val"] = cast(Any, node.target)(*args, **cast("dict[str, Any]", kwargs))
-    if isinstance(narrow, Tensor):
-        _cast_back(node, narrow.dtype)
+    if isinstance(before, Tensor):
+        _cast_back(node, before.dtype)
         return
     for result in [user for user in node.users if user.target is operator.getitem]:
         dtype = _dtype(result)
