@@ -91,12 +91,46 @@ def first_kept(m: Any, x: Tensor) -> Tensor:
     return m.kept["h"]
 
 
+def fraction(m: Any, x: Tensor) -> Tensor:
+    y = torch.where(x > 50, x * m.kept, x)
+    m.kept = (x > 60).sum()
+    return y
+
+
+def seldom(m: Any, x: Tensor) -> Tensor:
+    y = torch.where(x > 50, x * m.kept.get("h", 1.0), x)
+    m.kept["h"] = x * 0.5
+    return y
+
+
+def written_twice(m: Any, x: Tensor) -> Tensor:
+    m.kept[0].add_((x > 50).float())
+    y = x + m.kept[1]
+    m.kept.append(0.5 * x)
+    return y
+
+
+def joined(m: Any, x: Tensor) -> Tensor:
+    m.kept[0].add_((x > 50).float())
+    y = x + m.kept[1]
+    h = 0.5 * x
+    m.kept = [h, h]
+    return y
+
+
 def warming_up(m: Any, x: Tensor) -> Tensor:
     m.kept.append(x)
     return torch.cat([*m.kept]).mean(0, keepdim=True)
 
 
-@pytest.mark.parametrize(("function", "kept"), [(first_kept, {}), (warming_up, deque(maxlen=3))])
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [
+        *((first_kept, {}), (seldom, {}), (warming_up, deque(maxlen=3)), (fraction, 0.5)),
+        (written_twice, deque([stateful_networks.row()] * 2, maxlen=2)),
+        (joined, [stateful_networks.row(), stateful_networks.row() + 1]),
+    ],
+)
 def test_a_start_without_a_tensor_that_computes_something_else_is_refused(function: Any, kept: object):
     error = refused(stateful_networks.Keeps(function, kept=kept), stream(3))
     assert isinstance(error, StateError)
@@ -122,7 +156,7 @@ def test_a_start_with_none_needs_a_sample_that_is_not_zero():
     assert isinstance(error, InputError)
     assert error.message == (
         "the attribute `h` starts without a tensor, and the input `x` is zero in all samples: they do not show whether "
-        "the model computes the same with one"
+        "the model computes the same if it starts as a tensor"
     )
     assert error.hint == "give samples with other values, or start with a tensor"
     assert error.where is not None

@@ -25,13 +25,15 @@ from deuteron.frontend.eager.variables import (
     Binding,
     Step,
     Variable,
+    are_written_in_place,
     argument_names,
+    change_sharing,
     live,
     renamed,
     settled,
     with_constants,
 )
-from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
+from deuteron.frontend.export import DRAWS, KEEPS, StateError, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
@@ -61,6 +63,8 @@ def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> t
 
 _STEPS = 8
 """The number of runs in sequence that are compared for a module with variables."""
+_SCALES = (10.0, 1e3, -1e3)
+"""Factors of samples that show what a module computes at its start for values beyond them."""
 
 
 def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
@@ -89,12 +93,23 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
     found = replace(observed, attributes=attributes, variables=binding.variables)
     samples = list(islice(cycle(observed.samples), max(_STEPS, len(observed.samples))))
     sequences = [samples, *([sample] for sample in observed.samples[1:])]  # every sample may be the first of a stream
-    if not any(_compared_steps(graph, found, one) for one in sequences):
+    if any(one.is_start_assumed for one in attributes):
+        sequences += [[_scaled(sample, by), sample] for by in _SCALES for sample in observed.samples]
+    is_shared = change_sharing(attributes) and are_written_in_place(graph, len(binding.variables))
+    if not is_shared and not any(_compared_steps(graph, found, one) for one in sequences):
         _check_start(found)
         return _without_settled(graph, found, binding, sequences) or (found, graph)
-    if observed.refusal is None:
-        return None
-    raise observed.refusal
+    raise observed.refusal or _refusal(attributes[0])
+
+
+def _refusal(attribute: Attribute) -> StateError:
+    source = attribute.source
+    return StateError(
+        f"a run of the model changes the {attribute.place.path}, and later runs read it"
+        f"{f', at `{source.code}`' if source else ''}",
+        where=str(source) if source else None,
+        hint=KEEPS,
+    )
 
 
 def _without_settled(
@@ -116,13 +131,17 @@ def _without_settled(
     return None if any(_compared_steps(made, found, one) for one in sequences) else (found, made)
 
 
+def _scaled(sample: Inputs, factor: float) -> Inputs:
+    return tuple(value * factor if value.is_floating_point() else value for value in sample)
+
+
 def _check_start(observed: Observed) -> None:
     """Refuse tensors in place of None if the samples cannot tell them apart: `if self.h is None: self.h = x`.
 
     Raises:
         InputError: an input is zero in all samples.
     """
-    attribute = next((one for one in observed.attributes if one.starts_otherwise), None)
+    attribute = next((one for one in observed.attributes if one.is_start_assumed), None)
     if attribute is None:
         return
     inputs = list(zip(*observed.samples, strict=True))
@@ -130,7 +149,7 @@ def _check_start(observed: Observed) -> None:
         if not any(bool(value.any()) for value in values):
             raise InputError(
                 f"the {attribute.place.path} starts without a tensor, and the input `{name}` is zero in all samples: "
-                "they do not show whether the model computes the same with one",
+                "they do not show whether the model computes the same if it starts as a tensor",
                 where=str(attribute.source) if attribute.source else None,
                 hint="give samples with other values, or start with a tensor",
             )

@@ -22,7 +22,7 @@ from deuteron.frontend.eager.copying import uncompiled, with_functions_of
 from deuteron.frontend.eager.outputs import Leaves, equal, leaves, unregistered
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
 from deuteron.frontend.eager.user_code import executed, is_only_written, returned_at, written_at
-from deuteron.frontend.eager.variables import Attribute, Binding, Variable, attribute_of
+from deuteron.frontend.eager.variables import Attribute, Binding, Variable, attribute_of, becomes_tensor
 from deuteron.frontend.export import KEEPS, StateError
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
@@ -176,7 +176,15 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
             resized = [one for one in states[-2].resized(last) if not is_only_written(codes, one.name)]
             if kept := [place for place in changes[-1] if place in resized or reads(place)]:
                 refusal = _stateful(kept, codes)
-            if others := [place for place in kept if place in resized or found[place.path] is None]:
+            others = [place for place in kept if place in resized or found[place.path] is None]
+            others += [
+                place
+                for place in places
+                if found[place.path] is None
+                and becomes_tensor(place, first, last)
+                and not is_only_written(codes, place.name)
+            ]
+            if others:
                 raise _stateful(others, codes)
             if refusal is not None and not attributes:
                 raise refusal

@@ -28,13 +28,15 @@ class Attribute:
         place: the attribute.
         value: its value before the first run: a tensor, or a structure of tensors.
         source: the line that changes it, if it is known.
-        starts_otherwise: whether `value` has tensors in place of None, numbers or missing entries of dictionaries.
+        is_start_assumed: whether `value` has tensors in place of None, numbers or missing entries of dictionaries.
+        memories: the memory of each of its tensors before the first run, and after some runs.
     """
 
     place: Place
     value: object
     source: Source | None = None
-    starts_otherwise: bool = False
+    is_start_assumed: bool = False
+    memories: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -68,7 +70,7 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
 
     None, or an entry that a dictionary lacks, becomes zeros; a number becomes a tensor of it. Most modules that start
     so compute the same with tensors, which the comparison of the exported graph with the module decides, from the
-    start on every sample. Tensors that share memory at first alone become separate ones.
+    start on every sample. Tensors become separate ones if they share memory before the first run and not later.
     """
     first, later = before.find(place), after.find(place)
     if first is None or later is None or not place.path.startswith("attribute"):
@@ -79,9 +81,18 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
     start = _start(value, new)
     if _form(start) != _form(new):
         return None
-    if _sharing(start) != _sharing(new):
+    memories = _memories_of(start), _memories_of(new)
+    if _sharing(memories[0]) != _sharing(memories[1]):
         start = pytree.tree_map(torch.clone, start)
-    return Attribute(place, start, source, _form(value) != _form(start))
+    return Attribute(place, start, source, _form(value) != _form(start), memories)
+
+
+def becomes_tensor(place: Place, before: Snapshot, after: Snapshot) -> bool:
+    """Return True for an attribute that holds a number before the first run, and a tensor later."""
+    first, later = before.find(place), after.find(place)
+    if first is None or later is None or not isinstance(later.holder.get(place.name), Tensor):
+        return False
+    return isinstance(first.holder.get(place.name), bool | int | float)
 
 
 def _start(value: Any, new: Any) -> Any:
@@ -89,7 +100,8 @@ def _start(value: Any, new: Any) -> Any:
     if value is None:
         return pytree.tree_map(torch.zeros_like, new)
     if isinstance(new, Tensor) and isinstance(value, bool | int | float):
-        return torch.full_like(new, value)
+        start = torch.full_like(new, value, dtype=torch.float64).to(new.dtype)
+        return start if bool((start == value).all()) else value
     if type(value) is not type(new):
         return value
     if isinstance(new, dict):
@@ -100,10 +112,27 @@ def _start(value: Any, new: Any) -> Any:
     return value
 
 
-def _sharing(value: object) -> list[int]:
-    """Return for each tensor the first one of them that has the same memory."""
-    memories = [one.untyped_storage().data_ptr() for one in pytree.tree_leaves(value)]
+def _memories_of(value: object) -> tuple[int, ...]:
+    return tuple(one.untyped_storage().data_ptr() for one in pytree.tree_leaves(value))
+
+
+def _sharing(memories: Sequence[int]) -> list[int]:
+    """Return for each memory the position of the first equal one."""
     return [memories.index(one) for one in memories]
+
+
+def change_sharing(attributes: Sequence[Attribute]) -> bool:
+    """Return True if runs change which tensors of the attributes share memory."""
+    before, after = ([one for each in attributes for one in each.memories[i]] for i in range(2))
+    return _sharing(before) != _sharing(after)
+
+
+def are_written_in_place(graph: fx.GraphModule, count: int) -> bool:
+    """Return True if a graph changes the memory of its last `count` inputs, the variables."""
+    inputs = graph.graph.find_nodes(op="placeholder")[-count:]
+    own = {memory for node in inputs for user in node.users for memory in _memories(user)}  # `Step` clones them
+    written = [one for node in graph.graph.nodes for one in inplace.operands_written(node)]
+    return any(not own.isdisjoint(_memories(node)) for node in written)
 
 
 def _holds_tensors(value: object) -> bool:
@@ -228,7 +257,8 @@ class Step(nn.Module):
             kept = binding.read()
         finally:
             binding.restore(held)
-        return (*tensors(outputs), *kept)
+        separate = [one.clone() if any(one is other for other in kept[:i]) else one for i, one in enumerate(kept)]
+        return (*tensors(outputs), *separate)
 
 
 def argument_names(module: nn.Module, count: int) -> list[str]:
