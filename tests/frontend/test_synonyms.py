@@ -18,6 +18,11 @@ FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: torch.fmin(x, x * 2), [aten.mul.Tensor, aten.minimum.default]),
     (lambda x: torch.sub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),
     (lambda x: torch.rsub(x, x.abs()), [aten.abs.default, aten.sub.Tensor]),
+    (lambda x: x.permute(1, 0).transpose(0, 1) * 2, [aten.mul.Tensor]),
+    (
+        lambda x: x.reshape(2, 2, 2).permute(1, 2, 0).transpose(0, 2) * 2,
+        [aten.reshape.default, aten.permute.default, aten.mul.Tensor],
+    ),
     (lambda x: torch.rsub(x, 1, alpha=2), [aten.mul.Tensor, aten.rsub.Scalar]),
     (
         lambda x: functional.hardtanh(x, 0, 1) + functional.hardtanh(x, -1, 1),

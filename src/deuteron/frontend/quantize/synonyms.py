@@ -67,6 +67,27 @@ def _transposed(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.transpose.int, x, -2, -1)
 
 
+def _axes(node: fx.Node) -> list[int]:
+    """Return for each dimension of a permuted tensor the one of the operand."""
+    rank = cast(Tensor, node.meta["val"]).dim()
+    axes = [*range(rank)]
+    if node.target is aten.permute.default:
+        return [axes[dim] for dim in cast("Sequence[int]", node.args[1])]
+    first, second = cast("tuple[int, int]", node.args[1:3])
+    axes[first], axes[second] = axes[second], axes[first]
+    return axes
+
+
+def _permuted_once(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A permutation of a permuted tensor; none if the two undo each other."""
+    inner = cast(fx.Node, node.args[0])
+    if inner.target not in _PERMUTES or not node.meta["val"].dim():
+        return None
+    source, own = cast(fx.Node, inner.args[0]), _axes(inner)
+    axes = [own[axis] for axis in _axes(node)]
+    return source if axes == sorted(axes) else call(node, aten.permute.default, source, axes)
+
+
 def _dot(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     """The product of two vectors, as rows."""
     x, y = (call(node, aten.unsqueeze.default, side, 0) for side in cast("tuple[fx.Node, fx.Node]", node.args))
@@ -348,6 +369,7 @@ def _narrowed(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.slice.Tensor, x, dim, start, start + length)
 
 
+_PERMUTES = frozenset({aten.permute.default, aten.transpose.int})
 _EXPANDS = frozenset({aten.expand.default, aten.expand_as.default})
 _BROADCASTING = frozenset(
     {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default}
@@ -374,6 +396,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.hardtanh.default: _with_bounds,
     **dict.fromkeys((aten.mT.default, aten.numpy_T.default, aten.matrix_H.default, aten.adjoint.default), _transposed),
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _dot),
+    **dict.fromkeys(_PERMUTES, _permuted_once),
     aten.avg_pool2d.default: _divided,
     **dict.fromkeys((aten.bucketize.Tensor, aten.searchsorted.Tensor), _counted),
     aten.expand_as.default: _expanded,
