@@ -22,12 +22,12 @@ from deuteron.frontend import mixed_precision
 from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
-from deuteron.frontend.cortex_m import divisors, recurrent_lowering, unsupported_check
+from deuteron.frontend.cortex_m import cpu_divisions, recurrent_lowering, unsupported_check
 from deuteron.frontend.cortex_m.elementwise import is_function
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, Recording, edge_node
-from deuteron.frontend.nodes import MARK, QUANTIZED, WHY, computing, cpu_only, nodes_of
+from deuteron.frontend.nodes import MARK, QUANTIZED, WHY, computing, cpu_only_reason, nodes_of
 from deuteron.frontend.quantize import annotations
 
 
@@ -97,9 +97,9 @@ def quantizer(
         activations_of_cpu = activations
 
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            divisors.rename(model)  # the NPU's quantiser would decompose them
+            cpu_divisions.rename(model)  # the NPU's quantiser would decompose them
             model = npu_backend.quantizer().transform_for_annotation(model)
-            divisors.restore(model)
+            cpu_divisions.restore(model)
             model = cortex_m.prepare(model, self.activations_of_cpu)
             make_explicit(model)
             npu = _annotate_npu(model, npu_backend, on_cpu())
@@ -160,7 +160,7 @@ def _annotate_npu(model: fx.GraphModule, npu_backend: NpuBackend, on_cpu: Collec
     Groups with nodes in `on_cpu`, or with 16-bit states of recurrent layers, are for the CPU.
     """
     npu_backend.quantizer().annotate(model)
-    marked = (node.name for node in model.graph.nodes if cpu_only(node))
+    marked = (node.name for node in model.graph.nodes if cpu_only_reason(node))
     kept = {*on_cpu, *recurrent_lowering.state_moves(model), *marked}
     for group in annotations.groups(model):
         if any(node.name in kept for node in group):

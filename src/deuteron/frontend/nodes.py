@@ -70,7 +70,7 @@ _INT16: Mapping[Work, Work] = {
 """The kind of work for int16 activations."""
 
 
-def cpu_only(node: fx.Node) -> str:
+def cpu_only_reason(node: fx.Node) -> str:
     """Return the reason why a node is quantised for the CPU; empty for other nodes."""
     custom: Mapping[str, str] = node.meta.get("custom", {})
     return custom.get(CPU_ONLY, "")

@@ -24,7 +24,7 @@ from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
-from deuteron.frontend.cortex_m import divisors, lowering_check, program_checks
+from deuteron.frontend.cortex_m import cpu_divisions, least_divisor, lowering_check, program_checks
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.eager.variables import Variable
@@ -351,7 +351,7 @@ class Flow:
         decompositions.write(model)
         self.npu_backend.write(model)
         if self._has_cortex_m and self.npu_backend.has_npu and self.options.activations is Activations.INT8:
-            divisors.leave_to_cpu(model, self._batches())
+            cpu_divisions.leave_to_cpu(model, self._batches())
         if self._has_cortex_m:
             program_checks.check_indices(model)
         if not keeps_float_layers:
@@ -404,7 +404,7 @@ class Flow:
         self.on_step("quantize")
         if self._has_cortex_m:
             heterogeneous.quantize_once(model)
-            divisors.keep_from_zero(model)
+            least_divisor.keep_from_zero(model)
             lowering_check.mark(model)
         self._module, self.stage = model, Stage.LOWER
         return model

@@ -10,8 +10,6 @@ from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import base_name, is_dequantize, is_float, is_quantize
 
 _COPIES = frozenset({"_clone_dim_order", "_to_dim_order_copy", "alias_copy", "clone", "expand_copy", "view_copy"})
-
-
 _REASON = "the NPU would compute nothing: the value is a constant, or equals an input of the partition"
 
 
@@ -62,7 +60,7 @@ def _unchanged(program: ExportedProgram, tag: str) -> set[fx.Node]:
 
 
 def _copies(node: fx.Node, source: fx.Node) -> bool:
-    """True for an operator whose result has the values, shape and dtype of its operand."""
+    """Return True for an operator whose result has the values, shape and dtype of its operand."""
     if is_dequantize(node):
         return True
     if is_quantize(node):

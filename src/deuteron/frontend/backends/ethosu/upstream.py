@@ -28,7 +28,7 @@ from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, d
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
 from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.log_suppression import captured_output
-from deuteron.frontend.nodes import WHY, computing, cpu_only, name_of
+from deuteron.frontend.nodes import WHY, computing, cpu_only_reason, name_of
 from deuteron.frontend.operators import base_name, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.upstream import private_apis
@@ -121,7 +121,7 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
             named = _named(node, options)
             if integers.stays_on_cpu(node):
                 keep(node, integers.KEPT)
-            if reason := cpu_only(node):
+            if reason := cpu_only_reason(node):
                 keep(node, reason)
             if named and WHY not in node.meta:
                 keep(node, f"{manifest.KEPT} `--operators-not-to-delegate {named}`")

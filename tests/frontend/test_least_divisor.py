@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.frontend.cortex_m import upstream
-from deuteron.frontend.cortex_m.divisors import keep_from_zero
+from deuteron.frontend.cortex_m.least_divisor import keep_from_zero
 
 quantized = torch.ops.quantized_decomposed
 LIMITS = (-128, 127, torch.int8)
