@@ -23,8 +23,8 @@ from deuteron.frontend.backends import select
 from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
-from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
 from deuteron.frontend.cortex_m import cpu_divisions, least_divisor, lowering_check, program_checks
+from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.eager.variables import Variable
