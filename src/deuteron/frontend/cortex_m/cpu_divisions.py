@@ -20,7 +20,9 @@ aten = torch.ops.aten
 _MOST_RATIO = 16.0
 """The largest ratio of two divisors for which reciprocals in int8 are precise enough."""
 _BATCHES = 4
-_REASON = f"the largest divisor is more than {_MOST_RATIO:.0f} times the smallest, so that reciprocals in int8 would be imprecise"
+_REASON = (
+    f"the largest divisor is more than {_MOST_RATIO:.0f} times the smallest: reciprocals in int8 would be imprecise"
+)
 
 
 def leave_to_cpu(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
