@@ -76,7 +76,7 @@ class Reference:
 
     def steps(self, samples: Iterable[Sequence[Tensor]]) -> Iterator[tuple[Tensor, ...]]:
         """Yield the program's outputs for one sample after the other, the first one from the initial state."""
-        module = copy.deepcopy(self.stepping or self.module)
+        module = _copied(self.stepping or self.module)
         for inputs in samples:
             yield copies(_run(module, inputs))  # an output may be a variable, which the next run changes
 
@@ -175,9 +175,14 @@ def _reference(program: ExportedProgram, module: nn.Module) -> Reference:
     )
 
 
+def _copied(module: nn.Module) -> nn.Module:
+    with quiet():  # PyTorch warns when it copies the graph of an exported program
+        return copy.deepcopy(module)
+
+
 def _without_changes(module: nn.Module) -> nn.Module:
     """Return the module of a program without the operators at its end that change its buffers."""
-    made: Any = copy.deepcopy(module)
+    made: Any = _copied(module)
     for node in reversed(made.graph.nodes):
         if node.target is torch.ops.aten.copy_.default and node.args[0].op == "get_attr":
             node.replace_all_uses_with(node.args[1])
