@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -19,11 +20,15 @@ _EXAMPLES = re.compile(r"[/\\]executorch[/\\]examples[/\\]")
 @lru_cache(maxsize=4096)
 def last_user_line(trace: str) -> tuple[str, int, str] | None:
     """Return (file, line, code) of the innermost frame of a stack trace that is not a library's or generated."""
+    return next(iter(user_lines(trace)), None)
+
+
+def user_lines(trace: str) -> Iterator[tuple[str, int, str]]:
+    """Yield (file, line, code) of the frames of a stack trace that are not libraries' or generated, innermost first."""
     for frame in reversed(list(_FRAME.finditer(trace))):
         file = frame["file"]
         if not file.startswith("<") and not in_library(file):
-            return file, int(frame["line"]), frame["code"].strip()
-    return None
+            yield file, int(frame["line"]), frame["code"].strip()
 
 
 @cache

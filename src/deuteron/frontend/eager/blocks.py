@@ -11,7 +11,8 @@ from torch.fx.node import map_arg
 from deuteron.builds.manifest import Source
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
-from deuteron.frontend.export import KEEPS, StateError
+from deuteron.frontend.eager import raising_checks
+from deuteron.frontend.export import BRANCHES, KEEPS, StateError
 from deuteron.frontend.operators import called, changes_operand, operator_name
 from deuteron.frontend.quantize.boolean_indices import PARTIAL
 from deuteron.frontend.quantize.decompositions import call
@@ -38,6 +39,7 @@ _HINTS = {
     "map_impl": _FIXED,
 }
 
+_ASSERTIONS = frozenset({"_assert_async", "_assert_scalar"})
 _OVERWRITES = frozenset({aten.copy_.default, aten.fill_.Scalar, aten.fill_.Tensor, aten.zero_.default})
 
 _FRESH = frozenset({aten.lift_fresh_copy.default, aten.lift_fresh.default})
@@ -67,6 +69,8 @@ def write(model: fx.GraphModule) -> None:
                 _inline(model, node)
     for node in reversed(model.graph.nodes):
         if node.op == "call_function" and "_assert" in operator_name(node.target) and not node.users:
+            if called(node) in _ASSERTIONS and raising_checks.may_be_handled_at(node.meta.get("stack_trace") or ""):
+                raise _refused(node, "a handled error depends on values", BRANCHES)
             model.graph.erase_node(node)
         elif (
             node.target is aten.detach_.default

@@ -13,6 +13,8 @@ import linecache
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
+from deuteron.builds.user_frames import user_lines
+
 _MEANT = frozenset({"StopIteration", "StopAsyncIteration", "IndexError", "KeyError", "AttributeError"})
 """Errors that Python itself handles, as at the end of an iteration."""
 
@@ -48,6 +50,15 @@ def may_be_handled(frame: FrameType) -> bool:
     if tree is None or is_special or code.co_flags & inspect.CO_GENERATOR:
         return True
     return any(node.lineno <= frame.f_lineno <= (node.end_lineno or 0) for node in _guards(tree))
+
+
+def may_be_handled_at(trace: str) -> bool:
+    """Return True if one of the user's lines of a stack trace is in a `try`, or in a `with` of other than PyTorch's."""
+    for file, line, _ in user_lines(trace):
+        tree, _ = _parsed("".join(linecache.getlines(file)), file)
+        if any(node.lineno <= line <= (node.end_lineno or 0) for node in _guards(tree)):
+            return True
+    return False
 
 
 def _tree(code: CodeType) -> ast.Module | None:
