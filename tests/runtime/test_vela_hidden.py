@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,9 +200,115 @@ def batches_of_a_slice() -> FlatModel:
     return FlatModel("m", tensors, (0,), (6,), tuple(FlatOperator(*step) for step in steps))
 
 
+def joined(*steps: tuple[str, tuple[int, ...], tuple[int, ...], str, dict[str, int]], **shapes: Any) -> FlatModel:
+    """A model of several operators, whose tensors are shapes of int8 or constants; the first ones are its inputs."""
+    tensors = [tensor(n, s, "INT8", Q) if isinstance(s, tuple) else replace(s, name=n) for n, s in shapes.items()]
+    made = {i for step in steps for i in step[2]}
+    inputs = tuple(i for i, t in enumerate(tensors) if t.data is None and i not in made)
+    return FlatModel("m", tuple(tensors), inputs, steps[-1][2], tuple(FlatOperator(*step) for step in steps))
+
+
+PRODUCT = ("BatchMatMulOptions", {"AdjY": 1})
+
+
+def attention() -> FlatModel:
+    return joined(
+        ("SPLIT", (1, 0), (2, 3, 4), "SplitOptions", {"NumSplits": 3}),
+        ("BATCH_MATMUL", (2, 3), (5,), *PRODUCT),
+        ("BATCH_MATMUL", (5, 4), (6,), "BatchMatMulOptions", {}),
+        **{"x": (1, 2, 6, 24), "axis": constant("axis", 3), **dict.fromkeys("qkv", (1, 2, 6, 8))},
+        s=(1, 2, 6, 6),
+        y=(1, 2, 6, 8),
+    )
+
+
+def product_of_unpacked() -> FlatModel:
+    return joined(
+        ("UNPACK", (0,), (1, 2), "UnpackOptions", {"Num": 2, "Axis": 2}),
+        ("BATCH_MATMUL", (1, 2), (3,), *PRODUCT),
+        x=(1, 6, 2, 8),
+        q=(1, 6, 8),
+        k=(1, 6, 8),
+        y=(1, 6, 6),
+    )
+
+
+def padded_product() -> FlatModel:
+    return joined(
+        ("BATCH_MATMUL", (0, 1), (2,), *PRODUCT),
+        ("PAD", (2, 3), (4,), "PadOptions", {}),
+        a=(1, 2, 6, 8),
+        b=(1, 2, 5, 8),
+        p=(1, 2, 6, 5),
+        pads=constant("pads", [[0, 0], [0, 0], [1, 0], [2, 1]]),
+        y=(1, 2, 7, 8),
+    )
+
+
+def concatenated_product() -> FlatModel:
+    return joined(
+        ("BATCH_MATMUL", (0, 1), (2,), *PRODUCT),
+        ("CONCATENATION", (3, 2), (4,), "ConcatenationOptions", {"Axis": 2, "FusedActivationFunction": 0}),
+        a=(1, 2, 6, 8),
+        b=(1, 2, 5, 8),
+        p=(1, 2, 6, 5),
+        c=(1, 2, 3, 5),
+        y=(1, 2, 9, 5),
+    )
+
+
+def sliced_samples(layer: str = "AVERAGE_POOL_2D") -> FlatModel:
+    """A padded layer of a slice of two samples."""
+    window = {"StrideW": 1, "StrideH": 1, "FilterWidth": 3, "FilterHeight": 3}
+    return joined(
+        ("SLICE", (0, 1, 2), (3,), "SliceOptions", {}),
+        (layer, (3,), (4,), "Pool2DOptions", {"Padding": 0, **window}),
+        x=(2, 7, 7, 6),
+        begin=constant("begin", [0, 1, 1, 0]),
+        size=constant("size", [2, 6, 6, 6]),
+        part=(2, 6, 6, 6),
+        y=(2, 6, 6, 6),
+    )
+
+
+def resized_samples() -> FlatModel:
+    return joined(
+        ("SLICE", (0, 1, 2), (3,), "SliceOptions", {}),
+        ("RESIZE_NEAREST_NEIGHBOR", (3, 4), (5,), "ResizeNearestNeighborOptions", {}),
+        x=(2, 7, 7, 6),
+        begin=constant("begin", [0, 1, 1, 0]),
+        size=constant("size", [2, 6, 6, 6]),
+        part=(2, 6, 6, 6),
+        large=constant("large", [12, 12]),
+        y=(2, 12, 12, 6),
+    )
+
+
+def multiplied_channels() -> FlatModel:
+    """A depthwise convolution of a slice with two output channels per input channel."""
+    weights = constant("w", np.arange(-54, 54).reshape(1, 3, 3, 12), "INT8", Quant((f32(0.01),), (0,)))
+    strides = {"StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    return joined(
+        ("SLICE", (0, 1, 2), (3,), "SliceOptions", {}),
+        ("DEPTHWISE_CONV_2D", (3, 4, 5), (6,), "DepthwiseConv2DOptions", {"DepthMultiplier": 2, **strides}),
+        x=(1, 7, 7, 6),
+        begin=constant("begin", [0, 1, 1, 0]),
+        size=constant("size", [1, 6, 6, 6]),
+        part=(1, 6, 6, 6),
+        w=weights,
+        bias=constant("bias", np.arange(12), "INT32", Quant((f32(0.0005),), (0,))),
+        y=(1, 6, 6, 12),
+    )
+
+
+MERGED = (attention, product_of_unpacked, padded_product, concatenated_product, sliced_samples)
+RESIZED = (resized_samples, multiplied_channels)
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 FUNCTIONS = (real_function, wide_function, wide_sigmoid)
-HIDDEN = (read_output, comparison, resized_uint8, filled, batches_of_a_slice, *FUNCTIONS, *ODD, *MIRRORED, *TWO_QUANTS)
+HIDDEN = (
+    *(read_output, comparison, resized_uint8, filled, batches_of_a_slice),
+    *(*FUNCTIONS, *ODD, *MIRRORED, *TWO_QUANTS, *MERGED, *RESIZED),
+)
 COMPILED = [(make, target) for make in HIDDEN for target in ("ethos-u55-128", "ethos-u85-256")]
 KINDS = [(make, "ethos-u85-256") for make in (cast_of_bool, wide_sigmoid, mirrored_channels)]
 

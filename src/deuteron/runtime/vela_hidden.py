@@ -13,8 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from deuteron.errors import UnsupportedError
+from deuteron.runtime import vela_merges
 from deuteron.runtime.tflite_program import VIEWS
 from deuteron.runtime.vela import PLAN
+from deuteron.runtime.vela_merges import SLICES
 from deuteron.tflite.cortex_m.operator_table import VELA
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTensor
@@ -34,9 +36,6 @@ _NARROW = ("PRELU", "RESIZE_NEAREST_NEIGHBOR")
 
 _WRONG = ("REDUCE_MAX", "REDUCE_MIN")
 """Operators whose commands reduce other elements where dimensions stand before the reduced one."""
-
-_SLICES = ("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK")
-"""Operators that Vela turns into an offset of the readers of their results."""
 
 _SINGLE: Mapping[str, int] = dict.fromkeys(("StrideW", "StrideH", "FilterWidth", "FilterHeight", "Padding"), 1)
 """Options of a pool over single values, without pads."""
@@ -75,7 +74,7 @@ def apart(model: FlatModel) -> FlatModel:
 
     Vela 5.1 and 5.2 pad a transposed convolution that reads a slice at the wrong side.
     """
-    sliced = {i for op in model.operators if op.name in _SLICES for i in op.outputs}
+    sliced = {i for op in model.operators if op.name in SLICES for i in op.outputs}
     tensors, operators = [*model.tensors], list[FlatOperator]()
     for op in model.operators:
         if op.name in VIEWS and op.inputs[0] in sliced:
@@ -112,6 +111,7 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
     given = (source.tensors[i] for i in op.inputs if i >= 0)
     is_odd |= op.name in _WRONG or any(t.dtype == "INT32" and t.data is None for t in given)
+    is_odd |= vela_merges.is_wrong(source, op)
     is_odd |= _repeats_matrices(source, op) or _has_groups_with_zero_points(source, op)
     is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op) or _makes_batches_of_a_slice(source, op)
     return _custom(op, number) if is_odd or _ignores_quants(source, op) else op
@@ -232,7 +232,7 @@ def _makes_batches_of_a_slice(source: FlatModel, op: FlatOperator) -> bool:
     """
     if op.name not in VIEWS or math.prod(source.tensors[op.outputs[0]].shape[:-3]) == 1:
         return False
-    return any(one.name in _SLICES and op.inputs[0] in one.outputs for one in source.operators)
+    return any(one.name in SLICES and op.inputs[0] in one.outputs for one in source.operators)
 
 
 def _shown(source: FlatModel, op: FlatOperator) -> FlatOperator:
