@@ -284,6 +284,28 @@ def resized_samples() -> FlatModel:
     )
 
 
+def enlarged_and_joined() -> FlatModel:
+    """An image that is enlarged and concatenated with another, as in a decoder."""
+    return joined(
+        ("RESIZE_BILINEAR", (0, 1), (2,), "ResizeBilinearOptions", {"HalfPixelCenters": 1}),
+        ("CONCATENATION", (3, 2), (4,), "ConcatenationOptions", {"Axis": 3, "FusedActivationFunction": 0}),
+        x=(1, 6, 6, 6),
+        size=constant("size", [12, 12]),
+        large=(1, 12, 12, 6),
+        c=(1, 12, 12, 6),
+        y=(1, 12, 12, 12),
+    )
+
+
+def nearest_of_another_size() -> FlatModel:
+    return joined(
+        ("RESIZE_NEAREST_NEIGHBOR", (0, 1), (2,), "ResizeNearestNeighborOptions", {}),
+        x=(1, 6, 6, 6),
+        size=constant("size", [7, 9]),
+        y=(1, 7, 9, 6),
+    )
+
+
 def multiplied_channels() -> FlatModel:
     """A depthwise convolution of a slice with two output channels per input channel."""
     weights = constant("w", np.arange(-54, 54).reshape(1, 3, 3, 12), "INT8", Quant((f32(0.01),), (0,)))
@@ -302,7 +324,7 @@ def multiplied_channels() -> FlatModel:
 
 
 MERGED = (attention, product_of_unpacked, padded_product, concatenated_product, sliced_samples)
-RESIZED = (resized_samples, multiplied_channels)
+RESIZED = (resized_samples, multiplied_channels, enlarged_and_joined, nearest_of_another_size)
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 FUNCTIONS = (real_function, wide_function, wide_sigmoid)
 HIDDEN = (
@@ -310,7 +332,7 @@ HIDDEN = (
     *(*FUNCTIONS, *ODD, *MIRRORED, *TWO_QUANTS, *MERGED, *RESIZED),
 )
 COMPILED = [(make, target) for make in HIDDEN for target in ("ethos-u55-128", "ethos-u85-256")]
-KINDS = [(make, "ethos-u85-256") for make in (cast_of_bool, wide_sigmoid, mirrored_channels)]
+KINDS = [(make, "ethos-u85-256") for make in (cast_of_bool, nearest_of_another_size, wide_sigmoid, mirrored_channels)]
 
 
 @pytest.mark.parametrize(("make", "target"), full.only(COMPILED, *COMPILED[::2], *KINDS))

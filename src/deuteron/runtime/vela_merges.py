@@ -5,10 +5,12 @@ matrix product loses the offset of a slice, and overwrites the tensor that it is
 UNPACK also on Ethos-U85. If the CPU computes the slices, Vela takes one of them for another that it transposes.
 
 A padded layer of several samples, and a depthwise convolution with several output channels per input channel, read
-other elements than the slice's. A resize of several samples stops Vela.
+other elements than the slice's. Such a depthwise convolution also overwrites the tensor that it is joined with, and on
+Ethos-U55 a bilinear resize of half pixels does. A resize of several samples stops Vela, and on Ethos-U85 nearest
+neighbours of a size that is no multiple are others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from deuteron.runtime.tflite_program import VIEWS
 from deuteron.tflite.flat_model import FlatModel, FlatOperator
@@ -19,7 +21,7 @@ SLICES = ("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK")
 
 _JOINS = ("CONCATENATION", "PACK", "PAD", "PADV2")
 _LAYERS = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
-_PRODUCT = "BATCH_MATMUL"
+_PRODUCT, _NEAREST = "BATCH_MATMUL", "RESIZE_NEAREST_NEIGHBOR"
 _SAME = 0
 """The number of TFLite's padding that keeps the size."""
 
@@ -29,10 +31,31 @@ def is_wrong(source: FlatModel, op: FlatOperator) -> bool:
     if op.name in SLICES:
         return any(_reads_wrongly(source, reader) for i in op.outputs for reader in _readers(source, i))
     if op.name in RESIZES:
-        return source.tensors[op.outputs[0]].shape[0] > 1
+        return _is_resized_wrongly(source, op)
     if op.name == _PRODUCT:
-        return any(_comes_from(source, i, SLICES) for i in op.inputs)
-    return op.name in _JOINS and any(_comes_from(source, i, (_PRODUCT,)) for i in op.inputs)
+        return any(one.name in SLICES for i in op.inputs for one in _writers(source, i))
+    return op.name in _JOINS and any(_overwrites(one) for i in op.inputs for one in _writers(source, i))
+
+
+def _is_resized_wrongly(source: FlatModel, op: FlatOperator) -> bool:
+    before, after = source.tensors[op.inputs[0]].shape, source.tensors[op.outputs[0]].shape
+    is_multiple = all(size % own == 0 for size, own in zip(after[1:3], before[1:3], strict=True))
+    is_other = op.name == _NEAREST and not is_multiple and not _aligns(op)
+    return after[0] > 1 or is_other
+
+
+def _aligns(op: FlatOperator) -> bool:
+    return bool(op.options.get("AlignCorners", 0) or op.options.get("HalfPixelCenters", 0))
+
+
+def _overwrites(op: FlatOperator) -> bool:
+    """Return True for an operator whose commands write beside their part of a joined tensor."""
+    is_bilinear = op.name in RESIZES and op.name != _NEAREST
+    return op.name == _PRODUCT or _multiplies(op) or (is_bilinear and _aligns(op))
+
+
+def _multiplies(op: FlatOperator) -> bool:
+    return op.options.get("DepthMultiplier", 1) > 1
 
 
 def _readers(source: FlatModel, tensor: int) -> Iterator[FlatOperator]:
@@ -50,13 +73,11 @@ def _reads_wrongly(source: FlatModel, reader: FlatOperator) -> bool:
         return False
     has_samples = source.tensors[reader.outputs[0]].shape[0] > 1
     is_padded = reader.options.get("Padding", _SAME) == _SAME
-    return (has_samples and is_padded) or reader.options.get("DepthMultiplier", 1) > 1
+    return (has_samples and is_padded) or _multiplies(reader)
 
 
-def _comes_from(source: FlatModel, tensor: int, names: Sequence[str]) -> bool:
-    """Return True for the result of such an operator, as it is, reshaped or in another quantisation."""
+def _writers(source: FlatModel, tensor: int) -> Iterator[FlatOperator]:
+    """Yield the operator that computes a tensor, as it is, reshaped or in another quantisation."""
     for op in source.operators:
         if tensor in op.outputs:
-            is_same = op.name in VIEWS or op.name == "QUANTIZE"
-            return op.name in names or (is_same and _comes_from(source, op.inputs[0], names))
-    return False
+            yield from _writers(source, op.inputs[0]) if op.name in (*VIEWS, "QUANTIZE") else (op,)
