@@ -49,7 +49,7 @@ def _aligns(op: FlatOperator) -> bool:
 
 
 def _overwrites(op: FlatOperator) -> bool:
-    """Return True for an operator whose commands write beside their part of a joined tensor."""
+    """Return True for an operator whose commands write into other parts of a joined tensor."""
     is_bilinear = op.name in RESIZES and op.name != _NEAREST
     return op.name == _PRODUCT or _multiplies(op) or (is_bilinear and _aligns(op))
 
