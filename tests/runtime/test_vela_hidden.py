@@ -297,6 +297,33 @@ def enlarged_and_joined() -> FlatModel:
     )
 
 
+def every_second() -> FlatModel:
+    """A pool of every second row and column."""
+    window = {"StrideW": 1, "StrideH": 1, "FilterWidth": 3, "FilterHeight": 3}
+    return joined(
+        ("STRIDED_SLICE", (0, 1, 2, 3), (4,), "StridedSliceOptions", {}),
+        ("MAX_POOL_2D", (4,), (5,), "Pool2DOptions", window),
+        x=(1, 6, 6, 6),
+        begin=constant("begin", [0] * 4),
+        end=constant("end", [1, 6, 6, 6]),
+        steps=constant("steps", [1, 2, 2, 1]),
+        part=(1, 3, 3, 6),
+        y=(1, 3, 3, 6),
+    )
+
+
+def reshaped_mirror() -> FlatModel:
+    return joined(
+        ("MIRROR_PAD", (0, 1), (2,), "MirrorPadOptions", {"Mode": 0}),
+        ("RESHAPE", (2, 3), (4,), "ReshapeOptions", {}),
+        x=(1, 6, 6, 6),
+        pads=constant("pads", [[0, 0], [1, 1], [1, 1], [0, 0]]),
+        large=(1, 8, 8, 6),
+        shape=constant("shape", [1, 64, 1, 6]),
+        y=(1, 64, 1, 6),
+    )
+
+
 def nearest_of_another_size() -> FlatModel:
     return joined(
         ("RESIZE_NEAREST_NEIGHBOR", (0, 1), (2,), "ResizeNearestNeighborOptions", {}),
@@ -324,7 +351,14 @@ def multiplied_channels() -> FlatModel:
 
 
 MERGED = (attention, product_of_unpacked, padded_product, concatenated_product, sliced_samples)
-RESIZED = (resized_samples, multiplied_channels, enlarged_and_joined, nearest_of_another_size)
+RESIZED = (
+    resized_samples,
+    multiplied_channels,
+    enlarged_and_joined,
+    nearest_of_another_size,
+    every_second,
+    reshaped_mirror,
+)
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 FUNCTIONS = (real_function, wide_function, wide_sigmoid)
 HIDDEN = (

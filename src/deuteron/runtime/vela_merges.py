@@ -7,10 +7,13 @@ UNPACK also on Ethos-U85. If the CPU computes the slices, Vela takes one of them
 A padded layer of several samples, and a depthwise convolution with several output channels per input channel, read
 other elements than the slice's. Such a depthwise convolution also overwrites the tensor that it is joined with, and on
 Ethos-U55 a bilinear resize of half pixels does. A resize of several samples stops Vela, and on Ethos-U85 nearest
-neighbours of a size that is no multiple are others.
+neighbours of a size that is no multiple are others. Readers of a slice with a step read elements between the steps.
+On Ethos-U85, a reshaped mirror pad has other elements.
 """
 
 from collections.abc import Iterator
+
+import numpy as np
 
 from deuteron.runtime.tflite_program import VIEWS
 from deuteron.tflite.flat_model import FlatModel, FlatOperator
@@ -27,14 +30,26 @@ _SAME = 0
 
 
 def is_wrong(source: FlatModel, op: FlatOperator) -> bool:
-    """Return True for a slice, a join, a product or a resize that the CPU has to compute."""
+    """Return True for a slice, a join, a product, a mirror pad or a resize that the CPU has to compute."""
     if op.name in SLICES:
-        return any(_reads_wrongly(source, reader) for i in op.outputs for reader in _readers(source, i))
+        return _has_steps(source, op) or any(
+            _reads_wrongly(source, reader) for i in op.outputs for reader in _readers(source, i)
+        )
+    if op.name == "MIRROR_PAD":
+        return any(one.name in VIEWS and op.outputs[0] in one.inputs for one in source.operators)
     if op.name in RESIZES:
         return _is_resized_wrongly(source, op)
     if op.name == _PRODUCT:
         return any(one.name in SLICES for i in op.inputs for one in _writers(source, i))
     return op.name in _JOINS and any(_overwrites(one) for i in op.inputs for one in _writers(source, i))
+
+
+def _has_steps(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for a strided slice with a step other than 1, or an unknown one."""
+    if op.name != "STRIDED_SLICE":
+        return False
+    data = source.tensors[op.inputs[3]].data
+    return data is None or bool((np.frombuffer(data, np.int32) != 1).any())
 
 
 def _is_resized_wrongly(source: FlatModel, op: FlatOperator) -> bool:
