@@ -6,6 +6,7 @@ import torch
 from torch import fx
 from torch.fx.node import map_arg
 
+from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.operators import called, operator_name
@@ -42,6 +43,16 @@ DERIVES = "write the derivative with operators, or compute it outside of the mod
 
 class StateError(UnsupportedError):
     """A run of the model depends on earlier runs in a way that is not supported."""
+
+
+def changed_state(path: str, source: Source | None) -> StateError:
+    """Return the error for an attribute or variable that a run changes and later runs read."""
+    at = f", at `{source.code}`" if source else ""
+    return StateError(
+        f"a run of the model changes the {path}, and later runs read it{at}",
+        where=str(source) if source else None,
+        hint=KEEPS,
+    )
 
 
 def not_exported(error: Exception) -> InputError:

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.eager.capture import captured
-from deuteron.frontend.eager.observe import KEEPS, distinct, observe
+from deuteron.frontend.eager.observe import distinct, observe
 from deuteron.frontend.eager.state import Snapshot
+from deuteron.frontend.export import KEEPS
 
 SAMPLES = [(torch.arange(4.0).reshape(1, 4) - 1,), (torch.ones(1, 4),), (torch.full((1, 4), -2.0),)]
 

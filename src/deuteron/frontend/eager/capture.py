@@ -33,7 +33,7 @@ from deuteron.frontend.eager.variables import (
     settled,
     with_constants,
 )
-from deuteron.frontend.export import DRAWS, KEEPS, StateError, check_repeatable, not_exported
+from deuteron.frontend.export import DRAWS, changed_state, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
@@ -99,17 +99,7 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
     if not is_shared and not any(_compared_steps(graph, found, one) for one in sequences):
         _check_start(found)
         return _without_settled(graph, found, binding, sequences) or (found, graph)
-    raise observed.refusal or _refusal(attributes[0])
-
-
-def _refusal(attribute: Attribute) -> StateError:
-    source = attribute.source
-    return StateError(
-        f"a run of the model changes the {attribute.place.path}, and later runs read it"
-        f"{f', at `{source.code}`' if source else ''}",
-        where=str(source) if source else None,
-        hint=KEEPS,
-    )
+    raise observed.refusal or changed_state(attributes[0].place.path, attributes[0].source)
 
 
 def _without_settled(

@@ -23,7 +23,7 @@ from deuteron.frontend.eager.outputs import Leaves, equal, leaves, unregistered
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
 from deuteron.frontend.eager.user_code import executed, is_only_written, returned_at, written_at
 from deuteron.frontend.eager.variables import Attribute, Binding, Variable, attribute_of, becomes_tensor
-from deuteron.frontend.export import KEEPS, StateError
+from deuteron.frontend.export import StateError, changed_state
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.source_lines import first_line, user_line_of
@@ -280,12 +280,7 @@ def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> StateError:
             "the model returns other values for the same inputs, but none of its attributes has changed",
             hint="compute outputs from inputs and weights alone: no clocks, files or iterators",
         )
-    at = f", at `{source.code}`" if source else ""
-    return StateError(
-        f"a run of the model changes the {place.path}, and later runs read it{at}",
-        where=str(source) if source else None,
-        hint=KEEPS,
-    )
+    return changed_state(place.path, source)
 
 
 @contextmanager
