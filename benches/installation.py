@@ -22,8 +22,8 @@ from pathlib import Path
 
 from harness import Results, main, processor_seconds, table
 
+from deuteron.board.build_directory import build_directory
 from deuteron.builds.manifest import PROGRAM
-from deuteron.runtime.build_directory import build_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 Row = dict[str, str | float]

@@ -75,8 +75,7 @@ def rows_of(
 def taken(path: Path, target: str, row: Row, count: int) -> tuple[list[list[Any]], list[Any]]:
     """Build the file and run it on this computer; the outputs of each sample."""
     from deuteron import api
-    from deuteron.board import image
-    from deuteron.runtime import build_directory
+    from deuteron.board import build_directory, image
 
     subject = api.subject(path, target=target)
     samples = subject.draw(count)
@@ -114,11 +113,10 @@ def within(path: Path, target: str, samples: list[Any], row: Row) -> None:
 
 def on_board(path: Path, target: str, samples: Sequence[Any], outputs: list[list[Any]], row: Row) -> None:
     """Link an image, run it in an emulator, and compare with this computer."""
-    from deuteron.board import boards, image, qemu
+    from deuteron.board import boards, build_directory, image, qemu
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
     from deuteron.errors import DeuteronError
-    from deuteron.runtime import build_directory
 
     board = boards.load(BOARDS.get(target, BOARD))
     try:

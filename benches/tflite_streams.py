@@ -21,10 +21,10 @@ from harness import ROWS, Results, kept, main, only, option, progress, table
 
 from deuteron import api
 from deuteron.board import image
+from deuteron.board.build_directory import build_directory
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.state import changes
 from deuteron.errors import DeuteronError
-from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.litert import Litert
 
 TARGETS = ("cortex-m33", "cortex-m55", "imxrt700cm", "ethos-u55-128", "ethos-u85-256")

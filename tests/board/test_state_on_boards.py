@@ -9,10 +9,10 @@ from tests.runtime.crafted_programs import Crafted, number, placed, truth
 from tests.runtime.crafted_programs import state as state_value
 
 from deuteron.board import boards, image, qemu, record, report
+from deuteron.board import build_directory as directories
 from deuteron.board.bundle import State, StateTensor
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.toolchain import Toolchain
-from deuteron.runtime import build_directory as directories
 from deuteron.views.events.instruction_map import Instructions
 from deuteron.views.memory.arenas import arena_planning
 from deuteron.views.profile.on_board import steps_of

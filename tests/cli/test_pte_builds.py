@@ -14,11 +14,11 @@ from tests.npu.ethosu import mixed_network as ethosu
 from torch import Tensor, nn
 
 from deuteron import api
+from deuteron.board.build_directory import build_directory
 from deuteron.builds.manifest import ETRECORD, PROGRAM, REFERENCE, Manifest
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend import saved
 from deuteron.runtime import etrecord
-from deuteron.runtime.build_directory import build_directory
 
 from .conftest import Result
 

@@ -12,10 +12,10 @@ from tests.npu.neutron.tflite.files import with_float_edges
 from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
 
 from deuteron import api
+from deuteron.board.build_directory import build_directory
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import pte, tflite_calls
-from deuteron.runtime.build_directory import build_directory
 
 from .conftest import Result
 

@@ -17,12 +17,12 @@ from tests.tflite.stateful import StatefulNet
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.vela import VelaOptions
+from deuteron.board.build_directory import build_directory
 from deuteron.board.host_executor import HostExecutor, StepResult
 from deuteron.builds import manifest as manifests
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import tflite_model, vela_compile
-from deuteron.runtime.build_directory import build_directory
 from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant
 

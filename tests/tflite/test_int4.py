@@ -8,9 +8,9 @@ import pytest
 from tests.tflite.test_normalize import Net, q
 
 from deuteron.board import image
+from deuteron.board.build_directory import build_directory
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.packed_weights import layers
-from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant

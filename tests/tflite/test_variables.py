@@ -15,12 +15,12 @@ from tests.tflite.stateful import Array, StatefulNet
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import image
+from deuteron.board.build_directory import build_directory
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError
 from deuteron.runtime import pte, tflite_build
-from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def missing(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> tuple[str, ...]:
     """Return sentences about facts that a program without its build lacks; raises the errors of `explain`."""
-    from deuteron.runtime import build_directory
+    from deuteron.board import build_directory
 
     return build_directory.missing(path, target, etrecord)
 
@@ -181,7 +181,7 @@ def inspect(path: str | Path, *, target: str | None = None, tflite: TfliteOption
 
     if target is None and tflite == TfliteOptions():
         return view.inspect(Path(path))
-    from deuteron.runtime.build_directory import opened
+    from deuteron.board.build_directory import opened
 
     with opened(path, target, tflite=tflite) as directory:
         return replace(view.inspect(directory), path=str(path))
@@ -205,7 +205,7 @@ def explain(
     Raises:
         InputError, FormatError: the path is not a build, TFLite file or program, or is damaged.
     """
-    from deuteron.runtime.build_directory import opened
+    from deuteron.board.build_directory import opened
     from deuteron.views import explain as view
 
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
@@ -235,7 +235,7 @@ def plan(
         DeuteronError: the build is missing or damaged, its target's NPU runs nothing of it, firmware lacks an operator
             for a target without an NPU, or the picture cannot be written.
     """
-    from deuteron.runtime.build_directory import opened
+    from deuteron.board.build_directory import opened
     from deuteron.views import memory
 
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
@@ -284,7 +284,7 @@ def simulate(
         DeuteronError: there is no undamaged build with a partition on the NPU, it does not fit into its memory, or the
             trace cannot be written.
     """
-    from deuteron.runtime.build_directory import opened
+    from deuteron.board.build_directory import opened
     from deuteron.views import simulate as view
 
     numbers: dict[str, int | None] = {

@@ -14,11 +14,11 @@ from deuteron.arch import targets as archs
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.arch.vela import VelaOptions
+from deuteron.board.build_directory import is_tflite
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.target_checks import ModelCheck, Outcome, TargetCheck
 from deuteron.errors import DeuteronError, InternalError, OptionError
-from deuteron.runtime.build_directory import is_tflite
 
 _BATCHES = 4
 """The number of batches that ranges are measured with."""

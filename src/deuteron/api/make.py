@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from deuteron.arch import targets
 from deuteron.arch.targets import EthosU
+from deuteron.board.build_directory import is_tflite
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
@@ -17,7 +18,6 @@ from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.backends.ethosu import vela
 from deuteron.frontend.gc_pause import rare_collections
-from deuteron.runtime.build_directory import is_tflite
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -352,9 +352,9 @@ def firmware(
             nothing is left half-written.
     """
     from deuteron.board import boards, image
+    from deuteron.board.build_directory import opened
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
-    from deuteron.runtime.build_directory import opened
 
     chosen = boards.read_port(board) if isinstance(board, Path) else boards.load(board)
     if output is not None:
@@ -392,10 +392,10 @@ def bundle(
     Raises:
         DeuteronError: the build, an option or the output cannot be used; nothing is left half-written.
     """
+    from deuteron.board.build_directory import opened
     from deuteron.board.emit import EmitOptions
     from deuteron.board.generate import generate
     from deuteron.board.record import Kernels
-    from deuteron.runtime.build_directory import opened
 
     written = Path(output)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:

@@ -16,21 +16,19 @@ from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, Effort, MemoryOptions
 from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.board.bundle import Bundle
+from deuteron.board import vela_check
 from deuteron.board.host_executor import HostExecutor
-from deuteron.board.translate import translate
-from deuteron.builds.manifest import Manifest, StripedSegment, TensorInfo
+from deuteron.board.vela_check import bundle_of, samples_of
+from deuteron.builds.manifest import Manifest, StripedSegment
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, DeuteronError, UnsupportedError, counted
 from deuteron.graph_stripes.rows import StripesError
 from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried, cost_of
 from deuteron.graph_stripes.tflite_writer import CutModel, cut
 from deuteron.npu.ethosu.program import program_of
-from deuteron.runtime import pte, tflite_build
-from deuteron.runtime.inputs import seeded_inputs
+from deuteron.runtime import tflite_build
 from deuteron.runtime.pte_writer import Delegated
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
-from deuteron.runtime.tflite_model import infos
 
 SAMPLES = 3
 """Random inputs for which a cut program and the uncut one are compared; a state goes from one to the next."""
@@ -92,15 +90,20 @@ def build_of(
 ) -> tuple[Manifest, dict[str, bytes]]:
     """Convert a TFLite file as `tflite_build.build_of`, within the budget of SRAM if there is one.
 
+    What Vela makes of it is checked (`vela_check`).
+
     Raises:
         CapacityError: no program for an Ethos-U fits; the error names the least that was found.
     """
-    is_searched = isinstance(targets.load(target).npu, EthosU) and is_limited(options.memory)
-    return tflite_build.build_of(path, target, options, calibration, _chosen if is_searched else None)
+    choose = _chosen if isinstance(targets.load(target).npu, EthosU) else None
+    return tflite_build.build_of(path, target, options, calibration, choose)
 
 
 def _chosen(builder: VelaBuilder) -> VelaBuild:
-    return VelaSearch(builder).chosen()
+    right, build = vela_check.checked(builder)
+    if is_limited(builder.options.memory):
+        build = VelaSearch(right).chosen()
+    return build.noted(build.made.stripes, vela_check.notes_on(right))
 
 
 def is_limited(memory: MemoryOptions) -> bool:
@@ -303,8 +306,8 @@ class VelaSearch:
                 self._notes.append("a program in stripes was left out: its commands have a hazard")
                 return False
         model = self._builder.prepared.model
-        first, second = (HostExecutor(_bundle(each.build)) for each in (uncut, one))
-        for sample in seeded_inputs(_Inputs(infos(model, model.own_inputs)), SAMPLES):
+        first, second = (HostExecutor(bundle_of(each.build)) for each in (uncut, one))
+        for sample in samples_of(model, SAMPLES):
             pair = [[array.tobytes() for array in executor.run(sample)] for executor in (first, second)]
             if model.states:
                 for results, executor in zip(pair, (first, second), strict=True):
@@ -355,24 +358,13 @@ class _TooSmallError(CapacityError):
         self.least = least
 
 
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """The inputs of a program."""
-
-    inputs: Sequence[TensorInfo]
-
-
 def sram_of(build: VelaBuild) -> int:
     """Return the bytes of SRAM of a program: working memory of partitions, CPU tensors, inputs and outputs.
 
     Raises:
         UnsupportedError: firmware lacks an operator of the program.
     """
-    return sum(memory.bytes for memory in _bundle(build).memories)
-
-
-def _bundle(build: VelaBuild) -> Bundle:
-    return translate(pte.read(build.program), name="model")
+    return sum(memory.bytes for memory in bundle_of(build).memories)
 
 
 def _payloads(build: VelaBuild) -> Sequence[bytes]:

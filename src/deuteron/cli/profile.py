@@ -96,7 +96,7 @@ def command(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
     from deuteron import api
-    from deuteron.runtime.build_directory import build_directory, is_program, is_tflite
+    from deuteron.board.build_directory import build_directory, is_program, is_tflite
     from deuteron.views.events import record
 
     is_input = is_tflite(directory) or is_program(directory)

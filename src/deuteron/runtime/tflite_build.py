@@ -54,6 +54,9 @@ from deuteron.tflite.variables import resolved, with_states_of
 _EDGE = "changes between integers and floats, at the inputs and outputs of the file"
 """Why an operator is on the CPU that the NPU needs none of."""
 
+_WRONG = "Vela's commands for it and its neighbours compute other values"
+"""Why an operator is on the CPU that Vela takes."""
+
 _OPTIONS = ("use_profiling", "memory", "vela", "force", "tflite")
 """Options of builds that mean something for a file, which is quantised already."""
 
@@ -239,11 +242,13 @@ class VelaBuilder:
         prepared: the file.
         arch: the target.
         options: of the build.
+        on_cpu: tensors whose operators the CPU computes, because Vela's commands for these were wrong.
     """
 
     prepared: tflite_model.Prepared
     arch: Arch
     options: BuildOptions
+    on_cpu: frozenset[str] = frozenset()
 
     def built(
         self, options: VelaOptions | None = None, given: FlatModel | None = None, *, is_cached: bool = False
@@ -252,7 +257,7 @@ class VelaBuilder:
 
         Args:
             options: for Vela, by default those of the build.
-            given: the model in stripes, for Vela.
+            given: the model that Vela gets, such as the model in stripes.
             is_cached: keep Vela's result on this machine.
 
         Raises:
@@ -262,10 +267,23 @@ class VelaBuilder:
         shown = (
             replace(prepared, model=given, source=encode(given), is_unsigned=False, removed=()) if given else prepared
         )
-        result = by_vela(shown, self.arch, options or self.options.vela, is_cached=is_cached)
+        result = by_vela(shown, self.arch, options or self.options.vela, self.on_cpu, is_cached=is_cached)
         file = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True), given)
-        made = _around_vela(file, self.arch, result.left, prepared.notes, prepared.removed)
+        left = {**result.left, **dict.fromkeys(self.on_cpu, _WRONG)}
+        made = _around_vela(file, self.arch, left, prepared.notes, prepared.removed)
         return VelaBuild(made, tuple(map(tuple, file.inside())), result.figure("cycles_total"))
+
+    def built_for_cpu(self, model: FlatModel) -> VelaBuild:
+        """Return a program of C operators alone, for a model such as that of the file.
+
+        Raises:
+            UnsupportedError: an operator has no C operators.
+        """
+        mixed = _apart(_for_cpu(model, "no part of it is for the NPU"))
+        steps = [step for step in _needed(mixed) if isinstance(step, int)]
+        contents, nodes, cpu_ops = _with_c_operators(mixed, steps)
+        made = _Made(mixed.model, contents, ETHOSU, tuple(nodes), (), tuple(cpu_ops), {}, (), ())
+        return VelaBuild(made, (), 0)
 
     def names(self) -> tuple[str, ...]:
         """Return the name of each operator in the manifest."""
@@ -306,6 +324,8 @@ def _around_vela(
 def _left_by_vela(model: FlatModel, op: FlatOperator, left: Mapping[str, str]) -> UnsupportedError:
     """Why an operator is on the CPU."""
     why = left.get(model.tensors[op.outputs[0]].name, "") if op.outputs else ""
+    if why == _WRONG:
+        return UnsupportedError(_WRONG)
     return UnsupportedError(f"Vela leaves it to the CPU{': ' if why else ''}{why}")
 
 

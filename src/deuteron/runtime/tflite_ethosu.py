@@ -1,7 +1,7 @@
 """TFLite files for an Ethos-U: Vela's partitions, and between them what Vela leaves to the CPU."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deuteron.arch import targets
@@ -127,14 +127,15 @@ class EthosUFile:
         return inside
 
 
-def for_vela(source: FlatModel, file: Buffer) -> Buffer:
+def for_vela(source: FlatModel, file: Buffer, on_cpu: Collection[str] = ()) -> Buffer:
     """Return a file for Vela.
 
     It has no memory plan of its converter: Vela adds one under the same name. LSTMs are custom
     operators in it, so that they stay on the CPU: in Vela's own their state is no tensor that lasts.
-    So are operators whose commands are wrong. Transposed convolutions are apart from slices.
+    So are operators whose commands are wrong, and those that write the tensors `on_cpu`. Transposed convolutions are
+    apart from slices.
     """
-    operators = tuple(vela_hidden.kept(source, number) for number in range(len(source.operators)))
+    operators = tuple(vela_hidden.kept(source, number, on_cpu) for number in range(len(source.operators)))
     shown = vela_hidden.apart(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators))
     if PLAN not in source.metadata and shown.operators == source.operators:
         return file

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -135,23 +135,29 @@ def _refused(message: str) -> UnsupportedError:
 
 
 def by_vela(
-    prepared: tflite_model.Prepared, arch: Arch, options: VelaOptions, *, is_cached: bool = False
+    prepared: tflite_model.Prepared,
+    arch: Arch,
+    options: VelaOptions,
+    on_cpu: Collection[str] = (),
+    *,
+    is_cached: bool = False,
 ) -> VelaResult:
     """Compile the file with Vela; if Vela stops, the file without operators that it never takes.
 
-    If it loses inputs or outputs, also without the operators that write and read them.
+    If it loses inputs or outputs, also without the operators that write and read them. Always without the operators
+    that write the tensors of these names.
     """
     vela_hidden.check_names(prepared.model)
     npu, model = arch.need_ethosu(), prepared.model
     compiled = compile_cached if is_cached else compile_file
     try:
-        result = compiled(tflite_ethosu.for_vela(model, prepared.file), npu, options)
+        result = compiled(tflite_ethosu.for_vela(model, prepared.file, on_cpu), npu, options)
     except UnsupportedError:
-        if (file := vela_hidden.hidden(model)) is None:
+        if (file := vela_hidden.hidden(model, on_cpu=on_cpu)) is None:
             raise
         result = compiled(file, npu, options)
     lost = vela_hidden.lost(model, decode(result.file, partial=True))
-    if lost and (file := vela_hidden.hidden(model, lost)) is not None:
+    if lost and (file := vela_hidden.hidden(model, lost, on_cpu)) is not None:
         result = compiled(file, npu, options)
         lost = vela_hidden.lost(model, decode(result.file, partial=True))
     if lost:

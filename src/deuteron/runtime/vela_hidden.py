@@ -55,14 +55,15 @@ def check_names(source: FlatModel) -> None:
             )
 
 
-def hidden(source: FlatModel, lost: Collection[int] = ()) -> bytes | None:
+def hidden(source: FlatModel, lost: Collection[int] = (), on_cpu: Collection[str] = ()) -> bytes | None:
     """Return the model as a file with operators hidden; None where there is none, or the model is no whole file.
 
     Args:
         source: the model.
         lost: tensors that Vela would lose; what writes or reads them is hidden too.
+        on_cpu: names of tensors; what writes them is hidden too.
     """
-    operators = tuple(_hidden(source, number, lost) for number in range(len(source.operators)))
+    operators = tuple(_hidden(source, number, lost, on_cpu) for number in range(len(source.operators)))
     if operators == source.operators or not source.is_complete:
         return None
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
@@ -99,8 +100,10 @@ def tensors_of(source: FlatModel) -> tuple[FlatTensor, ...]:
     return tuple(replace(t, dtype="UINT8") if t.dtype == "BOOL" else t for t in source.tensors)
 
 
-def kept(source: FlatModel, number: int) -> FlatOperator:
+def kept(source: FlatModel, number: int, on_cpu: Collection[str] = ()) -> FlatOperator:
     """Return an operator as Vela may see it in any case; those whose commands are wrong or unknown become custom ones.
+
+    So do those that write tensors with the names `on_cpu`.
 
     LSTMs, too, without the inputs that they lack: Vela's own keep no state.
     """
@@ -111,7 +114,7 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
     given = (source.tensors[i] for i in op.inputs if i >= 0)
     is_odd |= op.name in _WRONG or any(t.dtype == "INT32" and t.data is None for t in given)
-    is_odd |= vela_merges.is_wrong(source, op)
+    is_odd |= vela_merges.is_wrong(source, op) or any(source.tensors[i].name in on_cpu for i in op.outputs)
     is_odd |= _repeats_matrices(source, op) or _has_groups_with_zero_points(source, op)
     is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op) or _makes_batches_of_a_slice(source, op)
     return _custom(op, number) if is_odd or _ignores_quants(source, op) else op
@@ -160,8 +163,8 @@ def _with_values(tensor: FlatTensor, before: FlatTensor | None, *, is_output: bo
     return replace(tensor, dtype=before.dtype, quant=before.quant, data=before.data)
 
 
-def _hidden(source: FlatModel, number: int, lost: Collection[int]) -> FlatOperator:
-    op = kept(source, number)
+def _hidden(source: FlatModel, number: int, lost: Collection[int], on_cpu: Collection[str]) -> FlatOperator:
+    op = kept(source, number, on_cpu)
     if op is not source.operators[number]:
         return op
     given = [source.tensors[i] for i in op.inputs if i >= 0 and source.tensors[i].data is None]

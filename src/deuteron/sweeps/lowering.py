@@ -19,11 +19,11 @@ from typing import cast
 
 import deuteron
 from deuteron import errors
+from deuteron.board.build_directory import build_around, build_directory, is_program, is_tflite
 from deuteron.builds import manifest as manifests
 from deuteron.builds import parameters
 from deuteron.builds.output import write_files
 from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
-from deuteron.runtime.build_directory import build_around, build_directory, is_program, is_tflite
 from deuteron.sweeps.code_size import CodeSize, code_of
 from deuteron.sweeps.spec import BUILD_AXES, Point
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from deuteron.board import image
+from deuteron.board.build_directory import build_directory
 from deuteron.board.host_executor import HostExecutor
 from deuteron.builds.options import TfliteOptions
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InternalError, UnsupportedError, counted
@@ -15,7 +16,6 @@ from deuteron.graph_stripes.liveness import Arena
 from deuteron.graph_stripes.search import SegmentSearch, Shrunk
 from deuteron.graph_stripes.tflite_rows import ITEM_BYTES, nbytes
 from deuteron.runtime import tflite_model
-from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, seeded_inputs
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import HINT, decode

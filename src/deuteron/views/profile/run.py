@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.board import boards
+from deuteron.board.build_directory import build_directory
 from deuteron.board.harness.line import is_line
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError, UnsupportedError
-from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.host import Array, HostRunner
 from deuteron.runtime.inputs import Sample, check_inputs, seeded_inputs
 from deuteron.views.events import record

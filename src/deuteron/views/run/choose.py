@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from deuteron.board.build_directory import build_around, build_directory, check_given, is_program, is_tflite
 from deuteron.board.flash import FlashOptions
 from deuteron.board.harness.line import is_line
 from deuteron.builds import manifest as manifests
 from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_ethosu, tflite_model, vela
-from deuteron.runtime.build_directory import build_around, build_directory, check_given, is_program, is_tflite
 from deuteron.tflite.decode import decode
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject

@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deuteron.board.build_directory import build_directory
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
 from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
-from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.run.subjects import FLOAT, Comparison, Progress, Subject
 

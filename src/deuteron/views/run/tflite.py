@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 
 from deuteron.board import image
-from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.build_directory import build_directory
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.step_values import StepValues
 from deuteron.builds import manifest as manifests
 from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError
-from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare import tflite_operators
 from deuteron.views.run.host import OnHost
@@ -71,7 +71,8 @@ class BundleOnHost(OnHost):
                 f"`{self._path}` has no `{manifests.TFLITE}` any more, which it is compared with",
                 hint="build the file again",
             )
-        values = _Values(self._path, self._manifest)
+        manifest = self._manifest
+        values = StepValues(image.translated(self._path, manifest), manifest.partitions, manifest.cpu_ops)
 
         def run(sample: Sequence[Array], *, is_reset: bool) -> tuple[Sequence[Array], tflite_operators.Values]:
             if is_reset:
@@ -97,35 +98,3 @@ class BundleOnHost(OnHost):
                 compiled if self._manifest.partitions else None,
                 is_reset=self.is_reset,
             )
-
-
-class _Values:
-    """The values of a file's tensors, from a run in which every step computes whole tensors."""
-
-    def __init__(self, build: Path, manifest: manifests.Manifest) -> None:
-        self._bundle = image.translated(build, manifest)
-        self._executor = HostExecutor(self._bundle)
-        self._names = dict(_names(self._bundle, manifest))
-
-    def reset(self) -> None:
-        """Give the program its initial state."""
-        self._executor.reset()
-
-    def of(self, sample: Sequence[Array]) -> dict[str, Array]:
-        """By the tensor's name."""
-        values: dict[str, Array] = {}
-        for result in self._executor.values(sample):
-            names = self._names.get(result.index, ())
-            values |= zip(names, result.outputs[len(result.outputs) - len(names) :], strict=True)
-        return values
-
-
-def _names(bundle: Bundle, manifest: manifests.Manifest) -> "list[tuple[int, tuple[str, ...]]]":
-    """The tensors that each step writes last, by the step's number."""
-    called = {number: (op.node,) for op in manifest.cpu_ops for number in op.instructions}
-    return [
-        (at, tuple(info.name for info in manifest.partitions[step.index].outputs))
-        if step.kind is StepKind.DELEGATE
-        else (at, called.get(step.instruction, ()))
-        for at, step in enumerate(bundle.steps)
-    ]

@@ -128,11 +128,11 @@ def _scratch() -> "tempfile.TemporaryDirectory[str]":
 
 
 def _of_tflite(path: Path, target: str, options: TfliteOptions, *, profiling: bool) -> Path:
-    from deuteron.runtime import tflite_build  # imported here because the compiler loads slowly
+    from deuteron.board import vela_budget  # imported here because the compiler loads slowly
 
     directory = _place(path, target, str(options), str(profiling), tflite_model.read(path))
     if not directory.is_dir():
-        _write(directory, *tflite_build.build_of(path, target, BuildOptions(use_profiling=profiling, tflite=options)))
+        _write(directory, *vela_budget.build_of(path, target, BuildOptions(use_profiling=profiling, tflite=options)))
     return directory
 
 

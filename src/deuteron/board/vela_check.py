@@ -1,0 +1,233 @@
+"""Checks programs that Vela makes of TFLite files, and keeps from the NPU what Vela compiles wrongly.
+
+Vela merges operators with their neighbours, and some merges compute other values. So each program runs random samples
+next to C operators, which compute LiteRT's bytes. An NPU rounds otherwise (spec/rounding.md), and later operators may
+multiply such differences. If the values are not the same, the model is compiled once more with each operator in
+a partition of its own. There each operator may be one step from LiteRT's, and the program must give the same bytes as
+these operators do one after the other. The CPU computes what is wrong. What is wrong all the same is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from deuteron.board.arrays import Array
+from deuteron.board.bundle import Bundle
+from deuteron.board.host_executor import HostExecutor
+from deuteron.board.step_values import StepValues
+from deuteron.board.translate import translate
+from deuteron.builds.manifest import TensorInfo
+from deuteron.errors import UnsupportedError, counted
+from deuteron.runtime import pte
+from deuteron.runtime.inputs import Sample, seeded_inputs
+from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
+from deuteron.runtime.tflite_model import infos
+from deuteron.runtime.tflite_program import VIEWS
+from deuteron.runtime.vela_merges import SLICES
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.normalize import RESIZES
+
+NPU_STEPS = 1
+"""Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
+
+SAMPLES = 2
+"""Random samples over all of the inputs' range, and as many near zero."""
+
+_QUIET = 8
+"""How much smaller the latter are."""
+
+_ROUNDS = 4
+"""Builds in which further operators are kept from the NPU."""
+
+_MOVES = frozenset((*SLICES, *RESIZES, "CONCATENATION", "MIRROR_PAD", "PACK", "PAD", "PADV2", "TRANSPOSE"))
+"""Operators that Vela merges with their neighbours."""
+
+Values = Mapping[str, Array]
+
+
+def checked(builder: VelaBuilder) -> tuple[VelaBuilder, VelaBuild]:
+    """Return a builder that keeps from Vela what that compiles wrongly, and its program.
+
+    Raises:
+        UnsupportedError: Vela does not compile the file, or the program computes other values in any case.
+    """
+    check = _Check(builder.prepared.model)
+    for _ in range(_ROUNDS):
+        build = builder.built()
+        if (wrong := check.wrong_operators(builder, build)) is None:
+            return check.with_fewer(builder, build)
+        if not wrong - builder.on_cpu:
+            break
+        builder = replace(builder, on_cpu=builder.on_cpu | wrong)
+    raise UnsupportedError(
+        "Vela's commands compute other values than the file",
+        where=check.where,
+        hint="build for the CPU alone, such as `--target cortex-m55`",
+    )
+
+
+def notes_on(builder: VelaBuilder) -> tuple[str, ...]:
+    """Return a sentence on what the CPU computes because Vela's commands are wrong."""
+    many = counted(len(builder.on_cpu), "tensor")
+    return (f"the CPU computes {many}, for which Vela's commands are wrong",) if builder.on_cpu else ()
+
+
+class _Check:
+    """Runs programs of one model with the same samples."""
+
+    def __init__(self, model: FlatModel) -> None:
+        self._model = model
+        self._tensors = {tensor.name: tensor for tensor in model.tensors}
+        self._writers = {model.tensors[i].name: op for op in model.operators for i in op.outputs}
+        self.where = ""
+
+    @cached_property
+    def _samples(self) -> Sequence[Sample]:
+        model = self._model
+        loud = samples_of(model, SAMPLES)
+        tensors = [model.tensors[i] for i in model.own_inputs]
+        quiet = [tuple(map(_smaller, sample, tensors)) for sample in loud]
+        return [*loud, *quiet]
+
+    def wrong_operators(self, builder: VelaBuilder, build: VelaBuild) -> frozenset[str] | None:
+        """Return names of tensors whose operators the CPU has to compute; None for a program that is right."""
+        if not build.made.partitions:
+            return None
+        ours = self._values(build)
+        if (cpu := self._on_cpu(builder)) is not None and all(map(self._is_near, ours, cpu)):
+            return None
+        model, copies = separated(self._model)
+        alone = replace(builder, on_cpu=builder.on_cpu | copies).built(given=model)
+        apart = self._values(alone)
+        if wrong := self._far_from_litert(builder, alone, apart):
+            return wrong
+        for one, other in zip(ours, apart, strict=True):
+            for name in one.keys() & other.keys():
+                if one[name].tobytes() != other[name].tobytes():
+                    self.where = f"tensor `{name}`"
+                    return self._suspects(builder, build, name)
+        return None
+
+    def with_fewer(self, builder: VelaBuilder, build: VelaBuild) -> tuple[VelaBuilder, VelaBuild]:
+        """Return a program that leaves kinds of operators to the NPU again with which it is right."""
+        kinds = {self._writers[name].name for name in builder.on_cpu}
+        for kind in sorted(kinds) if len(kinds) > 1 else ():
+            fewer = frozenset(name for name in builder.on_cpu if self._writers[name].name != kind)
+            one = replace(builder, on_cpu=fewer)
+            made = one.built()
+            if self.wrong_operators(one, made) is None:
+                builder, build = one, made
+        return builder, build
+
+    def _values(self, build: VelaBuild) -> list[Values]:
+        made = build.made
+        steps = StepValues(bundle_of(build), made.partitions, made.cpu_ops)
+        return [steps.of(sample) for sample in self._samples]
+
+    def _on_cpu(self, builder: VelaBuilder) -> list[Values] | None:
+        """Return the values that C operators compute; None if an operator has none."""
+        try:
+            return self._values(builder.built_for_cpu(self._model))
+        except UnsupportedError:
+            return None
+
+    def _is_near(self, ours: Values, theirs: Values) -> bool:
+        return all(self._is_within(name, ours[name], theirs[name]) for name in ours.keys() & theirs.keys())
+
+    def _is_within(self, name: str, ours: Array, theirs: Array) -> bool:
+        tensor = self._tensors.get(name)
+        if tensor is None or tensor.dtype == "FLOAT32":
+            return True  # float operators run on the CPU in both
+        steps = NPU_STEPS if tensor.quant else 0
+        apart = np.abs(ours.reshape(-1).astype(np.int64) - theirs.reshape(-1).astype(np.int64))
+        return int(apart.max(initial=0)) <= steps
+
+    def _suspects(self, builder: VelaBuilder, build: VelaBuild, name: str) -> frozenset[str]:
+        """Return what moves data in the partition that writes a tensor; if nothing is left, all that it writes."""
+        model = self._model
+        for part, numbers in zip(build.made.partitions, build.inside, strict=True):
+            if name in [info.name for info in part.outputs]:
+                inside = [model.operators[number] for number in numbers]
+                moves = {model.tensors[i].name for op in inside if op.name in _MOVES for i in op.outputs}
+                every = {model.tensors[i].name for op in inside for i in op.outputs}
+                return frozenset(moves - builder.on_cpu or every)
+        return frozenset()
+
+    def _far_from_litert(self, builder: VelaBuilder, alone: VelaBuild, values: Sequence[Values]) -> frozenset[str]:
+        """Return the tensors of operators that differ from C operators by more than rounding for the same inputs."""
+        on_npu = {info.name for part in alone.made.partitions for info in part.outputs}
+        known = [self._with_views(sample, each) for sample, each in zip(self._samples, values, strict=True)]
+        far: set[str] = set()
+        for op in self._model.operators:
+            names = [self._model.tensors[i].name for i in op.outputs]
+            inputs = tuple(dict.fromkeys(i for i in op.inputs if i >= 0 and not self._model.tensors[i].has_values))
+            given = [self._model.tensors[i].name for i in inputs]
+            if not on_npu.intersection(names) or not all(name in known[0] for name in (*given, *names)):
+                continue
+            try:
+                program = HostExecutor(bundle_of(builder.built_for_cpu(_single(self._model, op, inputs))))
+            except UnsupportedError:
+                continue
+            for each in known:
+                results = program.run([each[name] for name in given])
+                if not all(self._is_within(name, each[name], y) for name, y in zip(names, results, strict=True)):
+                    self.where = f"{op.title}, tensor `{names[0]}`"
+                    far.update(names)
+        return frozenset(far)
+
+    def _with_views(self, sample: Sequence[Array], values: Values) -> Values:
+        """Return the values with the model's inputs, and with what operators give that only rename bytes."""
+        model = self._model
+        known = {model.tensors[i].name: x for i, x in zip(model.own_inputs, sample, strict=True)} | {**values}
+        for op in model.operators:
+            if op.name in VIEWS and op.inputs and op.outputs:
+                source, view = (model.tensors[i] for i in (op.inputs[0], op.outputs[0]))
+                if source.name in known and view.name not in known:
+                    known[view.name] = known[source.name].reshape(view.shape)
+        return known
+
+
+def separated(model: FlatModel) -> tuple[FlatModel, frozenset[str]]:
+    """Return the model with a copy of each tensor that an operator writes, for its readers; and the copies' names."""
+    tensors, operators = [*model.tensors], list[FlatOperator]()
+    copies: dict[int, int] = {}
+    for op in model.operators:
+        operators.append(replace(op, inputs=tuple(copies.get(i, i) for i in op.inputs)))
+        for i in op.outputs:
+            copies[i] = len(tensors)
+            tensors.append(replace(tensors[i], name=f"{tensors[i].name}/separate_{len(tensors)}"))
+            operators.append(FlatOperator("RESHAPE", (i,), (copies[i],)))
+    names = frozenset(tensors[copy].name for copy in copies.values())
+    return replace(model, tensors=tuple(tensors), operators=tuple(operators)), names
+
+
+def _single(model: FlatModel, op: FlatOperator, inputs: tuple[int, ...]) -> FlatModel:
+    """Return a model of one operator."""
+    return replace(model, inputs=inputs, outputs=op.outputs, operators=(op,), states=())
+
+
+def _smaller(array: Array, tensor: FlatTensor) -> Array:
+    """Return values nearer to zero."""
+    if tensor.quant is None or array.dtype.kind != "i":
+        return array
+    zero = tensor.quant.zero_points[0] if len(tensor.quant.zero_points) else 0
+    return ((array.astype(np.int64) - zero) // _QUIET + zero).astype(array.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The inputs of a program."""
+
+    inputs: Sequence[TensorInfo]
+
+
+def samples_of(model: FlatModel, count: int) -> list[Sample]:
+    """Return random inputs of a model."""
+    return seeded_inputs(_Inputs(infos(model, model.own_inputs)), count)
+
+
+def bundle_of(build: VelaBuild) -> Bundle:
+    """Return the program as tables, in which each step computes whole tensors."""
+    return translate(pte.read(build.program), name="model")
