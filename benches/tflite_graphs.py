@@ -1,6 +1,7 @@
 """Random TFLite graphs on targets, byte for byte against LiteRT's reference kernels.
 
-Each graph has operators of all kinds and types, joined by QUANTIZE, CAST, RESHAPE, TILE and SLICE. One that differs is
+Each graph has operators of all kinds and types, joined by QUANTIZE, CAST, RESHAPE, TILE and SLICE, or with `--images`
+operators of int8 images that read each other directly, as in networks. One that differs is
 reduced to the fewest operators that do. Vela's own arithmetic makes differences on an Ethos-U; those are counted by
 operator where no element is further off than the stated bound, and make no failure. Neither do files that Vela refuses.
 
@@ -19,6 +20,8 @@ from harness import Results, main, option, table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.tflite.graph_check import Difference, built, check
+from tests.tflite.image_graphs import image_graph
+from tests.tflite.random_graphs import random_graph
 
 from deuteron.errors import DeuteronError
 
@@ -43,7 +46,7 @@ def rows(options: argparse.Namespace) -> Iterator[dict[str, object]]:
         start = time.monotonic()
         for seed in range(options.first, options.first + options.graphs):
             try:
-                found = check(seed, run)
+                found = check(seed, run, image_graph if options.images else random_graph)
             except DeuteronError as error:
                 counts["refused"] += 1
                 message = " | ".join(str(error).splitlines()[:3])
@@ -81,6 +84,7 @@ def results(options: argparse.Namespace) -> Results:
 OPTIONS = (
     option("--graphs", type=int, default=GRAPHS, help="graphs for each target"),
     option("--first", type=int, default=0, help="the first graph's number"),
+    option("--images", action="store_true", help="graphs of images"),
     option("--targets", nargs="+", default=TARGETS, help="targets, all of them on this machine"),
 )
 

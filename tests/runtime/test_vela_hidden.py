@@ -374,7 +374,7 @@ def test_what_stops_vela_runs_on_the_cpu(make, target: str) -> None:
     pytest.importorskip("ethosu.vela")
     source = make()
     inputs = random_inputs(source, np.random.default_rng(0))
-    found = built(target)(source, inputs)
+    found = built(target, build_of)(source, inputs)
     for ours, theirs in zip(found, Litert(encode(source)).run(inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

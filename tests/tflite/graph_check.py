@@ -10,16 +10,17 @@ import numpy.typing as npt
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.random_graphs import random_graph
 
+from deuteron.board import vela_budget
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
-from deuteron.builds.manifest import PROGRAM
+from deuteron.builds.manifest import PROGRAM, Manifest
 from deuteron.runtime import pte
 from deuteron.runtime.litert import Litert
-from deuteron.runtime.tflite_build import build_of
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
 Array = npt.NDArray[np.generic]
+Build = Callable[[Path, str], tuple[Manifest, dict[str, bytes]]]
 Run = Callable[[FlatModel, Sequence[Array]], Sequence[Array]]
 
 
@@ -43,7 +44,7 @@ def _described(model: FlatModel, op: FlatOperator) -> str:
     return f"{op.title}({operands})"
 
 
-def built(target: str) -> Run:
+def built(target: str, build_of: Build = vela_budget.build_of) -> Run:
     """Run models as programs of a target on this machine."""
 
     def run(model: FlatModel, inputs: Sequence[Array]) -> Sequence[Array]:

@@ -5,6 +5,7 @@ import pytest
 from tests import full
 from tests.tflite.cortex_m.models import constant, model, tensor
 from tests.tflite.graph_check import built, check
+from tests.tflite.image_graphs import KINDS, image_graph
 from tests.tflite.random_graphs import random_graph
 
 from deuteron.tflite.flat_model import FlatModel
@@ -15,6 +16,24 @@ GRAPHS = range(40)
 @pytest.mark.parametrize("seed", full.first(GRAPHS, 20))
 def test_a_graph_on_a_cortex_m(seed: int) -> None:
     assert str(check(seed, built("cortex-m55"))) == "None"
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_graphs_of_images_on_a_cortex_m(first: int) -> None:
+    found = [check(seed, built("cortex-m55"), image_graph) for seed in range(first, first + 50)]
+    assert [str(each) for each in found if each] == []
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_graphs_of_images_on_an_ethos_u(target: str) -> None:
+    pytest.importorskip("ethosu.vela")
+    found = [check(seed, built(target), image_graph) for seed in range(6)]
+    assert [str(each) for each in found if each and each.largest > 1] == []
+
+
+def test_graphs_of_images_have_all_kinds_of_operators() -> None:
+    graphs = [image_graph(np.random.default_rng(seed)) for seed in range(300)]
+    assert len({op.name for graph in graphs for op in graph.operators}) == len(KINDS) - 4  # layers have several kinds
 
 
 def test_graphs_have_all_kinds_of_operators() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import finalize
 
 from deuteron.board.arrays import Array, from_bytes, to_bytes
-from deuteron.board.bundle import ALIGNMENT, VERSION, Bundle, Value
+from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, VERSION, Bundle, Value
 from deuteron.board.tables import Tables
 from deuteron.errors import (
     CapacityError,
@@ -169,6 +169,10 @@ class HostExecutor:
                 self._check(self._library.dtn_host_step(self._host), "the run failed")
             yield StepResult(index, tuple(self._read(self._bundle.values[output]) for output in step.outputs))
 
+    def outputs(self) -> list[Array]:
+        """Return the outputs after the last of `values`."""
+        return [self._read(self._bundle.values[index]) for index in self._bundle.outputs]
+
     def _given(self, inputs: Sequence[Array]) -> "list[ctypes.Array[ctypes.c_char]]":
         values = [self._bundle.values[index] for index in self._bundle.inputs]
         if len(inputs) != len(values):
@@ -178,6 +182,8 @@ class HostExecutor:
         return [ctypes.create_string_buffer(each, len(each)) for each in data]
 
     def _read(self, value: Value) -> Array:
+        if value.memory >= MEMORY_CONSTANT:
+            return from_bytes(value, self._bundle.constants[value.memory - MEMORY_CONSTANT][: value.bytes])
         start = self._library.dtn_host_memory(self._host, value.memory)
         return from_bytes(value, ctypes.string_at(start + value.offset, value.bytes))
 

@@ -25,8 +25,12 @@ class StepValues:
         """Give the program its initial state."""
         self._executor.reset()
 
+    def outputs(self) -> list[Array]:
+        """Return the program's outputs for the last sample."""
+        return self._executor.outputs()
+
     def of(self, sample: Sequence[Array]) -> dict[str, Array]:
-        """Return the values for one sample."""
+        """Return the values of tensors that steps write, for one sample."""
         values: dict[str, Array] = {}
         for result in self._executor.values(sample):
             names = self._names.get(result.index, ())

@@ -90,7 +90,7 @@ def build_of(
 ) -> tuple[Manifest, dict[str, bytes]]:
     """Convert a TFLite file as `tflite_build.build_of`, within the budget of SRAM if there is one.
 
-    What Vela makes of it is checked (`vela_check`).
+    `vela_check` checks the result of Vela.
 
     Raises:
         CapacityError: no program for an Ethos-U fits; the error names the least that was found.

@@ -3,11 +3,12 @@
 Vela merges operators with their neighbours, and some merges compute other values. So each program runs random samples
 next to C operators, which compute LiteRT's bytes. An NPU rounds otherwise (spec/rounding.md), and later operators may
 multiply such differences. If the values are not the same, the model is compiled once more with each operator in
-a partition of its own. There each operator may be one step from LiteRT's, and the program must give the same bytes as
-these operators do one after the other. The CPU computes what is wrong. What is wrong all the same is refused.
+a separate partition. There each operator may be one step from LiteRT's, and the program must give the same bytes as
+these operators do one after the other. The CPU computes what is wrong. A model for which that does not help is refused.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,7 +20,7 @@ from deuteron.board.host_executor import HostExecutor
 from deuteron.board.step_values import StepValues
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import UnsupportedError, counted
+from deuteron.errors import DeuteronError, UnsupportedError, counted
 from deuteron.runtime import pte
 from deuteron.runtime.inputs import Sample, seeded_inputs
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
@@ -55,11 +56,17 @@ def checked(builder: VelaBuilder) -> tuple[VelaBuilder, VelaBuild]:
     """
     check = _Check(builder.prepared.model)
     for _ in range(_ROUNDS):
-        build = builder.built()
-        if (wrong := check.wrong_operators(builder, build)) is None:
-            return check.with_fewer(builder, build)
-        if not wrong - builder.on_cpu:
-            break
+        try:
+            build = builder.built()
+            wrong = check.wrong_operators(builder, build)
+        except DeuteronError:  # Vela stops, or its commands are refused
+            if not (wrong := (check.moves - builder.on_cpu) or (check.neighbours - builder.on_cpu)):
+                raise
+        else:
+            if wrong is None:
+                return check.with_fewer(builder, build)
+            if not wrong - builder.on_cpu:
+                break
         builder = replace(builder, on_cpu=builder.on_cpu | wrong)
     raise UnsupportedError(
         "Vela's commands compute other values than the file",
@@ -91,6 +98,23 @@ class _Check:
         quiet = [tuple(map(_smaller, sample, tensors)) for sample in loud]
         return [*loud, *quiet]
 
+    @cached_property
+    def moves(self) -> frozenset[str]:
+        """The tensors that operators which move data write."""
+        return frozenset(name for name, op in self._writers.items() if op.name in _MOVES)
+
+    @cached_property
+    def neighbours(self) -> frozenset[str]:
+        """The tensors that the operators before and after these write."""
+        model, near = self._model, set[str]()
+        for op in model.operators:
+            given, made = ([model.tensors[i].name for i in side if i >= 0] for side in (op.inputs, op.outputs))
+            if self.moves.intersection(given):
+                near.update(made)
+            if self.moves.intersection(made):
+                near.update(name for name in given if name in self._writers)
+        return frozenset(near)
+
     def wrong_operators(self, builder: VelaBuilder, build: VelaBuild) -> frozenset[str] | None:
         """Return names of tensors whose operators the CPU has to compute; None for a program that is right."""
         if not build.made.partitions:
@@ -116,15 +140,17 @@ class _Check:
         for kind in sorted(kinds) if len(kinds) > 1 else ():
             fewer = frozenset(name for name in builder.on_cpu if self._writers[name].name != kind)
             one = replace(builder, on_cpu=fewer)
-            made = one.built()
-            if self.wrong_operators(one, made) is None:
-                builder, build = one, made
+            with suppress(DeuteronError):
+                made = one.built()
+                if self.wrong_operators(one, made) is None:
+                    builder, build = one, made
         return builder, build
 
     def _values(self, build: VelaBuild) -> list[Values]:
         made = build.made
         steps = StepValues(bundle_of(build), made.partitions, made.cpu_ops)
-        return [steps.of(sample) for sample in self._samples]
+        names = [self._model.tensors[i].name for i in self._model.own_outputs]
+        return [steps.of(sample) | dict(zip(names, steps.outputs(), strict=True)) for sample in self._samples]
 
     def _on_cpu(self, builder: VelaBuilder) -> list[Values] | None:
         """Return the values that C operators compute; None if an operator has none."""
@@ -150,10 +176,9 @@ class _Check:
         for part, numbers in zip(build.made.partitions, build.inside, strict=True):
             if name in [info.name for info in part.outputs]:
                 inside = [model.operators[number] for number in numbers]
-                moves = {model.tensors[i].name for op in inside if op.name in _MOVES for i in op.outputs}
-                every = {model.tensors[i].name for op in inside for i in op.outputs}
-                return frozenset(moves - builder.on_cpu or every)
-        return frozenset()
+                every = frozenset(model.tensors[i].name for op in inside for i in op.outputs)
+                return (every & self.moves) - builder.on_cpu or every
+        return self.moves
 
     def _far_from_litert(self, builder: VelaBuilder, alone: VelaBuild, values: Sequence[Values]) -> frozenset[str]:
         """Return the tensors of operators that differ from C operators by more than rounding for the same inputs."""

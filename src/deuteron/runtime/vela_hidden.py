@@ -103,7 +103,7 @@ def tensors_of(source: FlatModel) -> tuple[FlatTensor, ...]:
 def kept(source: FlatModel, number: int, on_cpu: Collection[str] = ()) -> FlatOperator:
     """Return an operator as Vela may see it in any case; those whose commands are wrong or unknown become custom ones.
 
-    So do those that write tensors with the names `on_cpu`.
+    Those that write tensors with the names `on_cpu` do, too.
 
     LSTMs, too, without the inputs that they lack: Vela's own keep no state.
     """
@@ -145,9 +145,9 @@ def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
 
 
 def shown(source: FlatModel, model: FlatModel) -> FlatModel:
-    """Return what Vela made of a file, with the operators that were hidden, and with constants that it lost.
+    """Return what Vela made of a file, with the operators that were hidden, and with shapes and constants that it lost.
 
-    Vela leaves out the values of a constant that is an output.
+    Vela leaves out the values of a constant that is an output, and gives tensors the shapes of what reads them.
     """
     before = {t.name: t for t in source.tensors}
     tensors = tuple(
@@ -158,6 +158,8 @@ def shown(source: FlatModel, model: FlatModel) -> FlatModel:
 
 def _with_values(tensor: FlatTensor, before: FlatTensor | None, *, is_output: bool) -> FlatTensor:
     is_lost = is_output and tensor.data is None and before is not None and before.data is not None
+    if before is not None and math.prod(before.shape) == math.prod(tensor.shape):
+        tensor = replace(tensor, shape=before.shape)
     if before is None or not (before.dtype == "BOOL" or is_lost):
         return tensor
     return replace(tensor, dtype=before.dtype, quant=before.quant, data=before.data)
