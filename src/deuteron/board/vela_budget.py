@@ -18,17 +18,19 @@ from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.board import vela_check
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.translate import translate
 from deuteron.board.vela_check import bundle_of, samples_of
-from deuteron.builds.manifest import Manifest, StripedSegment
+from deuteron.builds.manifest import PROGRAM, Manifest, StripedSegment
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, DeuteronError, UnsupportedError, counted
 from deuteron.graph_stripes.rows import StripesError
 from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried, cost_of
 from deuteron.graph_stripes.tflite_writer import CutModel, cut
 from deuteron.npu.ethosu.program import program_of
-from deuteron.runtime import tflite_build
+from deuteron.runtime import pte, tflite_build
 from deuteron.runtime.pte_writer import Delegated
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
+from deuteron.runtime.tflite_model import has_c_operators
 
 SAMPLES = 3
 """Random inputs for which a cut program and the uncut one are compared; a state goes from one to the next."""
@@ -96,7 +98,10 @@ def build_of(
         CapacityError: no program for an Ethos-U fits; the error names the least that was found.
     """
     choose = _chosen if isinstance(targets.load(target).npu, EthosU) else None
-    return tflite_build.build_of(path, target, options, calibration, choose)
+    manifest, files = tflite_build.build_of(path, target, options, calibration, choose)
+    if has_c_operators(target):
+        HostExecutor(translate(pte.read(files[PROGRAM]), manifest, name=manifest.model.name))  # checks all steps
+    return manifest, files
 
 
 def _chosen(builder: VelaBuilder) -> VelaBuild:

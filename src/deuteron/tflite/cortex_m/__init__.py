@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.errors import FormatError
+from deuteron.errors import FormatError, UnsupportedError
 from deuteron.tflite.cortex_m import (
     arithmetic,
     comparison,
@@ -104,6 +104,10 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
     site.require(site.input(lowering.operand), *lowering.types, hint=lowering.hint)
     try:
         return lowering.lower(site)
+    except UnsupportedError as error:
+        if error.where is not None:
+            raise
+        raise site.unsupported(error.message, error.hint or _HINT_OPERATOR) from error
     except _CONTRADICTIONS as error:
         message = "its operands contradict each other, or the shapes that the file records"
         raise FormatError(message, where=site.where, hint=HINT_MALFORMED) from error

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deuteron.errors import UnsupportedError
+
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
 Reals = npt.NDArray[Any]
@@ -19,14 +21,23 @@ Factor = tuple[int, int]
 """(multiplier, shift): multiplier * 2^(shift - 31)."""
 
 _ONE = 1 << 31
+_MOST_SHIFT = 30
+_HINT_SMALL = "quantise the model again with samples for which the result is not always zero"
 
 
 def factor(real: float) -> Factor:
-    """Return the factor for a number of 0 or more, as `QuantizeMultiplier` does."""
+    """Return the factor for a number of 0 or more, as `QuantizeMultiplier` does.
+
+    Raises:
+        UnsupportedError: the number is 2^30 or more, for which LiteRT's result depends on its compiler.
+    """
     mantissa, shift = math.frexp(real)
     multiplier = math.floor(mantissa * _ONE + 0.5)
     if multiplier == _ONE:
         multiplier, shift = multiplier // 2, shift + 1
+    if shift > _MOST_SHIFT:
+        message = f"its result has a scale {real:g} times as small as its operands"
+        raise UnsupportedError(f"{message}; less than 2^30 is allowed", hint=_HINT_SMALL)
     return (multiplier, shift) if shift >= -31 and multiplier else (0, 0)
 
 
