@@ -1,5 +1,4 @@
 #include <stddef.h>
-#include <string.h>
 
 #include "../kernels/check/check.h"
 #include "../kernels/fast/strided.h"
@@ -30,14 +29,14 @@ static int32_t check(const dtn_operator_call_t *call)
     return dtn_cm_reason((int32_t)dtn_check_copy_s8(&inner));
 }
 
-/* True for one run of bytes, which needs no iterator; the dimensions are positive. */
-static bool is_one_run(const params_t *p)
+/* True for one row of bytes, which needs no iterator; the dimensions are positive. */
+static bool is_one_row(const params_t *p)
 {
     int32_t outer = 1;
     for (size_t i = 0; i < RANK - 1; i++) {
         outer |= p->dims[i];
     }
-    return outer == 1 && p->in_strides[RANK - 1] == 1 && p->out_strides[RANK - 1] == 1;
+    return outer == 1;
 }
 
 static void run(const dtn_operator_call_t *call)
@@ -45,18 +44,15 @@ static void run(const dtn_operator_call_t *call)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const uint8_t *in = (const uint8_t *)call->values[0].data + p->in_start;
     uint8_t *out = (uint8_t *)call->values[1].data + p->out_start;
-    if (is_one_run(p)) {
-        memcpy(out, in, (size_t)p->dims[RANK - 1]);
+    if (is_one_row(p)) {
+        dtn_cm_strided_copy(in, (size_t)p->in_strides[RANK - 1], out, (size_t)p->out_strides[RANK - 1],
+                            (size_t)p->dims[RANK - 1]);
         return;
     }
     dtn_iterator_t iterator = dtn_iterator(p->dims, p->in_strides, p->out_strides, RANK);
     do {
-        if (iterator.step[0] == 1 && iterator.step[1] == 1) {
-            memcpy(out + iterator.at[1], in + iterator.at[0], iterator.count);
-        } else {
-            dtn_cm_strided_copy(in + iterator.at[0], iterator.step[0], out + iterator.at[1], iterator.step[1],
-                                iterator.count);
-        }
+        dtn_cm_strided_copy(in + iterator.at[0], iterator.step[0], out + iterator.at[1], iterator.step[1],
+                            iterator.count);
     } while (dtn_iterator_next(&iterator));
 }
 

@@ -246,18 +246,67 @@ static void some_channels(chunk_t *chunk, const dtn_cm_convolution_t *layer, siz
 
 /* ---- Few outputs: the weights are used where they are ---- */
 
-/* One output pixel, four channels at a time. */
+/* How the taps of one output pixel lie in memory. */
+typedef struct {
+    size_t column;
+    size_t next_row;
+    size_t pitch;
+    size_t next_weights;
+} tap_steps_t;
+
+/* Eight channels of one pixel: their inputs less the zero point and their weights fit 16 bits. */
+static inline void eight_channels(const dtn_cm_convolution_t *layer, const taps_t *taps, const tap_steps_t *steps,
+                                  size_t first, dtn_cm_lanes_t *lanes, int8_t *output)
+{
+    const int16_t in_offset = (int16_t)layer->p->in_offset;
+    const int8_t *x = taps->input + first;
+    const int8_t *w = taps->weights + first;
+    int32x4x2_t sums = {{vdupq_n_s32(0), vdupq_n_s32(0)}}; /* of the even and of the odd channels */
+    if (layer->bias != NULL) {
+        sums = vld2q_s32(layer->bias + first);
+    }
+    for (int32_t rows = taps->columns == 0 ? 0 : taps->rows; rows > 0; rows--) {
+        for (int32_t left = taps->columns; left > 0; left--) {
+            int16x8_t inputs = vaddq_n_s16(vldrbq_s16(x), in_offset);
+            int16x8_t weights = vldrbq_s16(w);
+            sums.val[0] = vaddq_s32(sums.val[0], vmullbq_int_s16(inputs, weights));
+            sums.val[1] = vaddq_s32(sums.val[1], vmulltq_int_s16(inputs, weights));
+            x += steps->column;
+            w += steps->pitch;
+        }
+        x += steps->next_row;
+        w += steps->next_weights;
+    }
+    const int32x4x2_t multipliers = vld2q_s32(layer->scale.multipliers + first);
+    const int32x4x2_t shifts = vld2q_s32(layer->scale.shifts + first);
+    int16x8_t results = vdupq_n_s16(0);
+    lanes->multipliers = multipliers.val[0];
+    lanes->shifts = shifts.val[0];
+    results = vmovnbq_s32(results, dtn_cm_scaled_lanes(sums.val[0], lanes));
+    lanes->multipliers = multipliers.val[1];
+    lanes->shifts = shifts.val[1];
+    results = vmovntq_s32(results, dtn_cm_scaled_lanes(sums.val[1], lanes));
+    vstrbq_s16(output + first, results);
+}
+
+/* One output pixel, eight channels at a time, and the last ones four at a time. */
 static __attribute__((noinline)) void one_pixel(const dtn_cm_convolution_t *layer, taps_t taps, int8_t *output)
 {
     const dtn_cm_windows_t *p = layer->p;
     const int32_t in_offset = p->in_offset;
-    const size_t column = column_of(p);
-    const size_t next_row = row_of(p) - (size_t)taps.columns * column;
-    const size_t pitch = layer->taps_pitch;
-    const size_t next_weights = (size_t)(p->kernel_w - taps.columns) * pitch;
+    const tap_steps_t steps = {
+        .column = column_of(p),
+        .next_row = row_of(p) - (size_t)taps.columns * column_of(p),
+        .pitch = layer->taps_pitch,
+        .next_weights = (size_t)(p->kernel_w - taps.columns) * layer->taps_pitch,
+    };
     dtn_cm_lanes_t lanes = {
         .offset = layer->scale.offset, .lo = vdupq_n_s32(layer->scale.lo), .hi = vdupq_n_s32(layer->scale.hi)};
-    for (size_t first = 0; first < layer->channels; first += LANES) {
+    size_t first = 0;
+    for (; first + 2 * LANES <= layer->channels; first += 2 * LANES) {
+        eight_channels(layer, &taps, &steps, first, &lanes, output);
+    }
+    for (; first < layer->channels; first += LANES) {
         const mve_pred16_t there = vctp32q((uint32_t)(layer->channels - first));
         const int8_t *x = taps.input + first;
         const int8_t *w = taps.weights + first;
@@ -266,11 +315,11 @@ static __attribute__((noinline)) void one_pixel(const dtn_cm_convolution_t *laye
             for (int32_t left = taps.columns; left > 0; left--) {
                 int32x4_t inputs = vaddq_n_s32(vldrbq_z_s32(x, there), in_offset);
                 sums = vaddq_s32(sums, vmulq_s32(inputs, vldrbq_z_s32(w, there)));
-                x += column;
-                w += pitch;
+                x += steps.column;
+                w += steps.pitch;
             }
-            x += next_row;
-            w += next_weights;
+            x += steps.next_row;
+            w += steps.next_weights;
         }
         lanes.multipliers = vldrwq_z_s32(layer->scale.multipliers + first, there);
         lanes.shifts = vldrwq_z_s32(layer->scale.shifts + first, there);

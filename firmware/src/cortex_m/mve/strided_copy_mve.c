@@ -1,6 +1,7 @@
 #include <arm_mve.h>
 
 #include "../element_loops.h"
+#include "vectors_mve.h"
 
 /* Lanes of 8 and of 16 bits, and the largest steps whose multiples they can hold. */
 enum { LANES_8 = 16, MOST_8 = UINT8_MAX / (LANES_8 - 1), LANES_16 = 8, MOST_16 = UINT16_MAX / (LANES_16 - 1) };
@@ -38,7 +39,9 @@ static void by_8(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_s
 void dtn_cm_strided_copy(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step, size_t count)
 {
     size_t larger = from_step > to_step ? from_step : to_step;
-    if (larger <= MOST_8) {
+    if (from_step == 1 && to_step == 1) {
+        dtn_cm_copy_bytes((int8_t *)to, (const int8_t *)from, count);
+    } else if (larger <= MOST_8) {
         by_16(from, from_step, to, to_step, count);
     } else if (larger <= MOST_16) {
         by_8(from, from_step, to, to_step, count);

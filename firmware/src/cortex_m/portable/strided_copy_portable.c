@@ -1,7 +1,13 @@
+#include <string.h>
+
 #include "../element_loops.h"
 
 void dtn_cm_strided_copy(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step, size_t count)
 {
+    if (from_step == 1 && to_step == 1) {
+        memcpy(to, from, count);
+        return;
+    }
     for (; count >= 4; count -= 4, from += 4 * from_step, to += 4 * to_step) {
         uint8_t a = from[0];
         uint8_t b = from[from_step];
