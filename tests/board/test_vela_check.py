@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import full
-from tests.runtime.test_vela_hidden import MERGED, RESIZED, every_second
+from tests.runtime.test_vela_hidden import MERGED, RESIZED, Q, every_second
+from tests.tflite.cortex_m.models import constant, model, tensor
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.graph_check import Build, built
 
 from deuteron.board import vela_budget, vela_check
-from deuteron.errors import UnsupportedError
+from deuteron.errors import FormatError, UnsupportedError
 from deuteron.runtime import tflite_build, vela_merges
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.encode import encode
@@ -66,6 +67,15 @@ def test_what_is_wrong_in_any_case_is_refused(tmp_path: Path, monkeypatch: pytes
 
     path = tmp_path / "net.tflite"
     path.write_bytes(encode(every_second()))
-    monkeypatch.setattr(vela_check._Check, "_suspects", same)
+    monkeypatch.setattr("deuteron.board.vela_check._Check._suspects", same)
     with pytest.raises(UnsupportedError, match="Vela's commands compute other values than the file"):
         vela_budget.build_of(path, "ethos-u55-128")
+
+
+def test_commands_that_are_refused_are_those_of_operators_on_the_cpu() -> None:
+    """An Ethos-U85 has a command for ARG_MAX whose result no document defines."""
+    x, axis = tensor("x", (1, 4, 4, 8), "INT8", Q), constant("axis", [3])
+    source = model("ARG_MAX", [x, axis], [tensor("y", (1, 4, 4), "INT32")], "ArgMaxOptions", {"OutputType": 2})
+    with pytest.raises(FormatError, match="the commands are refused"):
+        built("ethos-u85-256", tflite_build.build_of)(source, random_inputs(source, np.random.default_rng(3)))
+    assert not _differs(source, "ethos-u85-256", vela_budget.build_of)

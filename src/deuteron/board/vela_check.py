@@ -25,6 +25,7 @@ from deuteron.runtime import pte
 from deuteron.runtime.inputs import Sample, seeded_inputs
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
 from deuteron.runtime.tflite_model import infos
+from deuteron.runtime.tflite_nodes import LAYERS
 from deuteron.runtime.tflite_program import VIEWS
 from deuteron.runtime.vela_merges import SLICES
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
@@ -60,7 +61,8 @@ def checked(builder: VelaBuilder) -> tuple[VelaBuilder, VelaBuild]:
             build = builder.built()
             wrong = check.wrong_operators(builder, build)
         except DeuteronError:  # Vela stops, or its commands are refused
-            if not (wrong := (check.moves - builder.on_cpu) or (check.neighbours - builder.on_cpu)):
+            left = (each - builder.on_cpu for each in (check.moves, check.neighbours, check.functions))
+            if not (wrong := next(filter(None, left), None)):
                 raise
         else:
             if wrong is None:
@@ -114,6 +116,11 @@ class _Check:
             if self.moves.intersection(made):
                 near.update(name for name in given if name in self._writers)
         return frozenset(near)
+
+    @cached_property
+    def functions(self) -> frozenset[str]:
+        """The tensors that operators other than layers write."""
+        return frozenset(name for name, op in self._writers.items() if op.name not in LAYERS)
 
     def wrong_operators(self, builder: VelaBuilder, build: VelaBuild) -> frozenset[str] | None:
         """Return names of tensors whose operators the CPU has to compute; None for a program that is right."""
