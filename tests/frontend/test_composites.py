@@ -52,6 +52,13 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.div(x, y.abs() + 1, rounding_mode=None),
     lambda x, y: torch.heaviside(x.relu(), y[0]),
     lambda x, y: torch.vander(x[0], 3) + torch.linalg.vander(y[0], N=3),
+    lambda x, y: torch.copysign(x, y) + torch.copysign(y, -1.0) + torch.signbit(x).float(),
+    lambda x, y: torch.isclose(x, y.round(), atol=0.1).float() + torch.logical_not(x.relu()).float(),
+    lambda x, y: (x.round() == y.round()).float() + 2 * (x.round() != y.round()).float(),
+    lambda x, y: torch.logcumsumexp(x, 1) + torch.logcumsumexp(y, 0),
+    lambda x, y: torch.nansum(x / x.relu(), 1) + torch.nansum(y),
+    lambda x, y: functional.pdist(torch.cat([x, y])),
+    lambda x, y: torch.addr(x @ y.t(), x[0, :2], y[0, :2], alpha=0.5) + torch.addmv(x[:, 0], y, x[1]),
     lambda x, y: torch.trapezoid(x, dx=0.5) + torch.trapz(y, dx=2.0, dim=1),
 ]
 
@@ -62,6 +69,8 @@ OUTER: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.cat([*torch.hsplit(x, 2), *torch.hsplit(y, [3])], 1),
     lambda x, y: torch.meshgrid(x[0], y[0], indexing="ij")[1] * torch.cartesian_prod(x[0], y[0])[:8, :1],
     lambda x, y: torch.mv(x, y[0]) + torch.renorm(x, 2, 0, 1.0).sum(1),
+    lambda x, y: torch.gradient(x, dim=1)[0] + torch.gradient(y, spacing=2.0)[1],
+    lambda x, y: torch.cumulative_trapezoid(x) + functional.triplet_margin_loss(x, y, x * y),
     lambda x, y: torch.linalg.matrix_power(x[:, :2], 3) + torch.linalg.vecdot(x, y)[:, None],
 ]
 """Composites of operators that other passes write."""

@@ -15,6 +15,8 @@ aten = torch.ops.aten
 
 WINDOWS = [aten.conv2d.default, aten.reshape.default]
 PRODUCTS = [aten.linear.default, aten.transpose.int, aten.linear.default, aten.transpose.int]
+GRID = torch.rand(1, 3, 5, 2) * 2.4 - 1.2
+SAMPLED = [aten.reshape.default, aten.linear.default, aten.reshape.default]
 WAYS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: functional.unfold(x, 2, stride=2), [aten.pixel_unshuffle.default, aten.reshape.default]),
     (lambda x: functional.unfold(x, 3, padding=1), WINDOWS),
@@ -32,9 +34,18 @@ WAYS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: functional.interpolate(x, (3, 5), mode="bicubic", align_corners=True), PRODUCTS),
     (lambda x: functional.interpolate(x, (3, 5), mode="bicubic", antialias=True), PRODUCTS),
     (lambda x: functional.interpolate(x, (3, 7), mode="bilinear", antialias=True), PRODUCTS),
+    (lambda x: functional.grid_sample(x, GRID, align_corners=False), SAMPLED),
+    (lambda x: functional.grid_sample(x, GRID, "nearest", "border", align_corners=True), SAMPLED),
+    (lambda x: functional.grid_sample(x, GRID, "bicubic", "reflection", align_corners=False), SAMPLED),
 ]
 
 
 @pytest.mark.parametrize(("function", "wanted"), WAYS)
 def test_it_is_a_layer(function: Callable[[Tensor], Tensor], wanted: list[Any]):
     assert left(resampling.write, function, (1, 4, 4, 6)) == wanted
+
+
+def test_grids_that_differ_per_sample_stay():
+    grids = torch.cat([GRID, GRID / 2])
+    found = left(resampling.write, lambda x: functional.grid_sample(x, grids, align_corners=False), (2, 4, 4, 6))
+    assert found == [aten.grid_sampler.default]

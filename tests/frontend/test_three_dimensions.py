@@ -16,6 +16,10 @@ LAYERS = {
     "average": nn.AvgPool3d((2, 3, 3), 2, 1, ceil_mode=True, count_include_pad=False),
     "average of frames": nn.AvgPool3d((6, 1, 1)),
     "average of one": nn.AvgPool3d(1),
+    "nearest": nn.Upsample(scale_factor=(2, 1, 3)),
+    "nearest size": nn.Upsample((7, 4, 8)),
+    "linear": nn.Upsample(scale_factor=(1, 2, 1.5), mode="trilinear"),
+    "linear size": nn.Upsample((4, 10, 9), mode="trilinear", align_corners=True),
     "adaptive": nn.AdaptiveAvgPool3d((3, 1, 4)),
 }
 

@@ -308,6 +308,7 @@ class Flow:
         else:
             indexed_writes.write_sums(model)
         composites.write_outer(model)
+        operator_aliases.write(model)
         if not keeps_float_layers:
             computed_weights.write(model)
         synonyms.write(model)
@@ -328,6 +329,7 @@ class Flow:
             composites.write(model)
         else:
             composites.write_missing(model)
+        operator_aliases.write(model)
         decompositions.fold(model, weights=self.train is None)
         masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)

@@ -14,8 +14,8 @@ _ORDERS = (
     "of the model, and sort them in the application"
 )
 _GRID = (
-    "for a fixed grid multiply `x.flatten(2)` by a constant matrix, which is `grid_sample` of "
-    "`torch.eye(h * w).view(1, h * w, h, w)`, flattened; sample at computed places in the application"
+    "give all samples the same fixed grid, which becomes a matrix of at most 1,048,576 weights; sample at computed "
+    "places in the application"
 )
 
 

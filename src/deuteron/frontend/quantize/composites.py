@@ -21,15 +21,15 @@ aten = torch.ops.aten
 
 _COMPOSITES = """
 addcdiv addcmul atleast_1d atleast_2d atleast_3d baddbmm binary_cross_entropy binary_cross_entropy_with_logits
-block_diag channel_shuffle column_stack diff dstack fliplr flipud hstack huber_loss kl_div kron l1_loss lerp
-linalg_multi_dot linalg_norm movedim mse_loss norm outer roll rot90 smooth_l1_loss soft_margin_loss tensordot
+block_diag chain_matmul channel_shuffle column_stack diff dstack fliplr flipud hstack huber_loss kl_div kron l1_loss
+lerp linalg_multi_dot linalg_norm movedim mse_loss norm outer roll rot90 smooth_l1_loss soft_margin_loss tensordot
 tile vstack
 """
 NAMES = frozenset(_COMPOSITES.split())
 """Operators with suitable decompositions in PyTorch, by the names of its registry without overload."""
 
 _OUTER_COMPOSITES = """
-cartesian_prod cosine_embedding_loss cross diag diagflat dsplit einsum frobenius_norm gradient
+cartesian_prod cosine_embedding_loss cross cumulative_trapezoid diag diagflat dsplit einsum frobenius_norm gradient
 hinge_embedding_loss hsplit linalg_cross linalg_diagonal linalg_matmul linalg_matrix_norm linalg_matrix_power
 linalg_vecdot margin_ranking_loss matrix_power meshgrid msort mv nanmean renorm special_ndtr sum_to_size
 trace triplet_margin_loss vsplit
@@ -170,6 +170,50 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
     return torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, at_zero))
 
 
+def _with_sign(x: Any, y: Any) -> Any:
+    return torch.where(torch.as_tensor(y) < 0, -x.abs(), x.abs())
+
+
+def _is_below_zero(x: Any) -> Any:
+    return x < 0
+
+
+def _is_zero(x: Any) -> Any:
+    return x == 0
+
+
+def _are_equal(x: Any, y: Any) -> Any:
+    return (x >= y) & (x <= y)
+
+
+def _are_unequal(x: Any, y: Any) -> Any:
+    return (x > y) | (x < y)
+
+
+def _are_close(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    del equal_nan  # no int8 value is NaN
+    return (x - y).abs() <= y.abs() * rtol + atol
+
+
+def _log_of_sums_so_far(x: Any, dim: int) -> Any:
+    """Return the logarithm of the sum of powers of each element and all before it, in steps that double."""
+    step, size = 1, x.shape[dim]
+    while step < size:
+        before, rest = x.narrow(dim, 0, size - step), x.narrow(dim, step, size - step)
+        x = torch.cat([x.narrow(dim, 0, step), _log_of_sum(before, rest)], dim)
+        step *= 2
+    return x
+
+
+def _distances_of_pairs(x: Any, p: float = 2) -> Any:
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return cast(Any, torch).linalg.vector_norm(x[first] - x[second], p, [-1])
+
+
+def _sum_without_nan(x: Any, dim: list[int] | None = None, keepdim: bool = False) -> Any:
+    return torch.where(x != x, 0.0, x).sum(dim or [*range(x.dim())], keepdim=keepdim)
+
+
 def _powers(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803 - PyTorch's name
     count = x.shape[-1] if N is None else N
     powers = [x**exponent if exponent else torch.ones(x.shape) for exponent in range(count)]
@@ -189,6 +233,14 @@ def _added_products(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -
     return x * beta + a.bmm(b).sum(0) * alpha
 
 
+def _added_vector(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
+    return x * beta + a.mv(b) * alpha
+
+
+def _added_outer_product(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
+    return x * beta + a.unsqueeze(1) * b * alpha
+
+
 def _between(x: Any, end: Any, weight: float) -> Any:
     return x + (end - x) * weight
 
@@ -196,15 +248,27 @@ def _between(x: Any, end: Any, weight: float) -> Any:
 _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.addbmm.default: _added_products,
     aten.addmm.default: _added_product,
+    aten.addmv.default: _added_vector,
+    aten.addr.default: _added_outer_product,
     aten.atan2.default: _angle,
     aten.bilinear.default: _bilinear,
     aten.cdist.default: _distances,
+    aten.copysign.Tensor: _with_sign,
+    aten.copysign.Scalar: _with_sign,
     aten.cross.default: _cross,
     aten.cummax.default: _largest_so_far,
     aten.cummin.default: _smallest_so_far,
     aten.dist.default: _norm_of_difference,
     aten.div.Tensor_mode: _divided,
     aten.floor_divide.default: _divided,
+    aten.eq.Tensor: _are_equal,
+    aten.isclose.default: _are_close,
+    aten.logcumsumexp.default: _log_of_sums_so_far,
+    aten.logical_not.default: _is_zero,
+    aten.nansum.default: _sum_without_nan,
+    aten.ne.Tensor: _are_unequal,
+    aten.pdist.default: _distances_of_pairs,
+    aten.signbit.default: _is_below_zero,
     **dict.fromkeys((aten.count_nonzero.default, aten.count_nonzero.dim_IntList), _nonzeros),
     aten.heaviside.default: _heaviside,
     aten.hypot.default: _hypotenuse,
@@ -267,8 +331,12 @@ def _has_form(node: fx.Node) -> bool:
 
 
 _FOR_FLOATS = frozenset(
-    {aten.heaviside.default, aten.vander.default, aten.linalg_vander.default, aten.trapezoid.dx, aten.trapz.dx}
-)
+    {
+        aten.copysign.Tensor, aten.copysign.Scalar, aten.eq.Tensor, aten.heaviside.default, aten.isclose.default,
+        aten.linalg_vander.default, aten.logical_not.default, aten.nansum.default, aten.ne.Tensor,
+        aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
+    }
+)  # fmt: skip
 _NOWHERE = frozenset({aten.hypot.default, aten.logaddexp.default})
 """Operators that neither ExecuTorch's backends nor its portable kernels have."""
 
@@ -297,16 +365,28 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | list[fx.Node 
 
     traced = make_fx(run, decomposition_table=_table())(*(one.meta["val"] for one in tensors))
     inner = [one for one in traced.graph.nodes if one.op == "call_function"]
-    if not inner or any(one.target is node.target for one in inner):
+    if not inner or any(one.target is node.target or _changes_an_operand(one) for one in inner):
         return None
     values = dict(zip(traced.graph.find_nodes(op="placeholder"), tensors, strict=True))
+    fixed: dict[fx.Node, Any] = {}  # what the decomposition computes from numbers alone
     for one in traced.graph.nodes:
         if one.op == "get_attr":
-            values[one] = constant(model, node, f"{node.name}_{one.name}", getattr(traced, str(one.target)))
-        elif one.op == "call_function":
+            fixed[one] = getattr(traced, str(one.target))
+        elif one.op == "call_function" and fixed.keys() >= {*one.all_input_nodes}:
+            fixed[one] = one.target(*map_arg(one.args, fixed.__getitem__), **map_arg(one.kwargs, fixed.__getitem__))
+        else:
+            for given in one.all_input_nodes:
+                if given not in values:
+                    values[given] = constant(model, node, f"{node.name}_{given.name}", fixed[given])
+        if one.op == "call_function" and one not in fixed:
             args, kwargs = (map_arg(given, values.__getitem__) for given in (one.args, one.kwargs))
             values[one] = call(node, one.target, *args, **kwargs)
     return cast(Any, map_arg(traced.graph.output_node().args[0], values.__getitem__))
+
+
+def _changes_an_operand(node: fx.Node) -> bool:
+    schema: Any = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
 
 
 @cache

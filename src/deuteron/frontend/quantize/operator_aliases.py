@@ -53,8 +53,12 @@ _OVERLOADS: dict[Any, Any] = {
     aten.swapaxes_.default: aten.transpose_.default,
     aten.swapdims.default: aten.transpose.int,
     aten.swapdims_.default: aten.transpose_.default,
+    **{getattr(aten, name).Scalar: getattr(aten, name).Tensor for name in ("add", "div", "mul", "sub")},
 }
 """Operators whose overloads have other names."""
+
+_OPERANDS = {aten.add.Tensor: 2, aten.sub.Tensor: 2}
+"""Most arguments by position, where the other name has more."""
 
 
 def write(model: fx.GraphModule) -> None:
@@ -67,6 +71,6 @@ def write(model: fx.GraphModule) -> None:
             old: Any = node.target
             writes = "_" if old._schema.name.endswith("_") else ""  # noqa: SLF001
             target = getattr(getattr(aten, name + writes), old._overloadname)  # noqa: SLF001
-        if target is not None:
+        if target is not None and len(node.args) <= _OPERANDS.get(target, len(node.args)):
             node.target = target
     model.recompile()

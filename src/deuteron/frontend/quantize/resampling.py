@@ -1,18 +1,19 @@
 """Writes resampling operators without kernels as convolutions and linear layers with constant weights."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value, numbers
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Decompose unfolding, folding, and interpolation whose kernel is cubic or antialiased, in place."""
+    """Decompose unfolding, folding, fixed grids, and interpolation whose kernel is cubic or antialiased, in place."""
     apply(model, _DECOMPOSITIONS)
 
 
@@ -75,6 +76,24 @@ def _interpolated(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     return x
 
 
+def _sampled(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Each sample of a fixed grid is a sum of pixels with constant weights: a column of a matrix."""
+    x, grid = cast("tuple[fx.Node, fx.Node]", node.args[:2])
+    places = constant_value(model, grid)
+    samples, channels, *sizes = cast("list[int]", [*x.meta["val"].shape])
+    pixels, outputs = math.prod(sizes), math.prod(node.meta["val"].shape[2:])
+    if places is None or len(sizes) != 2 or pixels * outputs > _MOST_WEIGHTS or bool((places != places[:1]).any()):
+        return None
+    images = torch.eye(pixels).reshape(1, pixels, *sizes)
+    columns = cast(Any, node.target)(images, places[:1], *node.args[2:], **node.kwargs).reshape(pixels, outputs)
+    kept = constant(model, node, f"{node.name}_weight", columns.t().contiguous())
+    rows = call(node, aten.reshape.default, x, [samples, channels, pixels])
+    return call(node, aten.reshape.default, call(node, aten.linear.default, rows, kept), [*node.meta["val"].shape])
+
+
+_MOST_WEIGHTS = 1 << 20
+"""Weights of a fixed grid that is written as a matrix."""
+
 _INTERPOLATIONS = (
     aten.upsample_bicubic2d.vec,
     aten._upsample_bicubic2d_aa.vec,  # noqa: SLF001
@@ -84,5 +103,7 @@ _INTERPOLATIONS = (
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.im2col.default: _unfolded,
     aten.col2im.default: _folded,
+    aten.grid_sampler.default: _sampled,
+    aten.grid_sampler_2d.default: _sampled,
     **dict.fromkeys(_INTERPOLATIONS, _interpolated),
 }

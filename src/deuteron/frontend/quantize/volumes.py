@@ -140,6 +140,26 @@ def _adaptive_average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node,
     return _images(node, call(node, aten.adaptive_avg_pool2d.default, planes, [depth, planes.meta["val"].shape[-1]]))
 
 
+def _enlarged(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node:
+    """Enlarge each frame, and then the frames, which are the rows of an image, along their dimension."""
+    x = cast(fx.Node, node.args[0])
+    depth, *sizes = cast("tuple[int, ...]", _shape(node))[2:]
+    flags = node.args[2:-1]
+    factors = cast("Sequence[float] | None", node.args[-1])
+    operator = _ENLARGED[node.target]
+    in_frames, along = (None, None) if factors is None else (factors[1:], [factors[0], 1.0])
+    images = call(node, operator, frames[x], None if factors else sizes, *flags, in_frames)
+    planes = _planes(node, images, cast("tuple[int, ...]", _shape(x)))
+    columns = planes.meta["val"].shape[-1]
+    return _images(node, call(node, operator, planes, None if factors else [depth, columns], *flags, along))
+
+
+_ENLARGED: Mapping[object, object] = {
+    aten.upsample_nearest3d.vec: aten.upsample_nearest2d.vec,
+    aten.upsample_trilinear3d.vec: aten.upsample_bilinear2d.vec,
+}
+
+
 def _planes(node: fx.Node, images: fx.Node, shape: Sequence[int]) -> fx.Node:
     """Rearrange frames as one image per sample, of which they are the rows."""
     return call(node, aten.reshape.default, images, [shape[0], 1, shape[2], math.prod(images.meta["val"].shape[1:])])
@@ -154,4 +174,5 @@ _LAYERS: Mapping[object, Layer] = {
     aten.conv3d.default: _convolution,
     aten.avg_pool3d.default: _average,
     aten.adaptive_avg_pool3d.default: _adaptive_average,
+    **dict.fromkeys(_ENLARGED, _enlarged),
 }
