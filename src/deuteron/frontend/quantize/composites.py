@@ -337,13 +337,21 @@ _FOR_FLOATS = frozenset(
         aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
     }
 )  # fmt: skip
-_NOWHERE = frozenset({aten.hypot.default, aten.logaddexp.default})
+_NOWHERE = frozenset(
+    {
+        aten.addmv.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default, aten.isclose.default,
+        aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
+    }
+)  # fmt: skip
 """Operators that neither ExecuTorch's backends nor its portable kernels have."""
 
 
 def write_missing(model: fx.GraphModule) -> None:
     """Decompose, in place, operators and norms of orders that no backend has."""
-    _replace(model, lambda node: node.target in _NOWHERE or (_is_norm(node) and bool(node.args[1] != 1)))
+    _replace(
+        model,
+        lambda node: (node.target in _NOWHERE and _has_form(node)) or (_is_norm(node) and bool(node.args[1] != 1)),
+    )
 
 
 def _is_norm(node: fx.Node) -> bool:

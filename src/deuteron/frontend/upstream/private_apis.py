@@ -153,6 +153,11 @@ ARM_SHARED_SCALES = PrivateName(
     "visits each node with a shared scale once",
     True,
 )
+ARM_EQUAL_USERS = PrivateName(
+    "executorch.backends.transforms.fuse_duplicate_users_pass",
+    "FuseDuplicateUsersPass._build_user_signature",
+    "keeps operators apart whose results have different scales",
+)
 ARM_INT64 = PrivateName(
     "executorch.backends.arm._passes.insert_int32_casts_after_int64_placeholders",
     "InsertInt32CastsAfterInt64PlaceholdersPass.I64_INPUT_ARG_POSITIONS",

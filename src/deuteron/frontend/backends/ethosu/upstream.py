@@ -245,10 +245,22 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
     with (
         integers.exact(),
         upstream_caches.annotating(),
+        replaced(private_apis.ARM_EQUAL_USERS, _with_scales),
         replaced(private_apis.ARM_TO_TOSA, lambda _: to_tosa_),
         replaced(private_apis.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):
         yield
+
+
+def _with_scales(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
+    """Tell equal operators of one value apart by their scales; the backend computes equal ones once."""
+
+    def signature_(fused: Any, node: fx.Node) -> tuple[Any, ...] | None:
+        found = signature(fused, node)
+        scales = (repr(node.meta.get(name)) for name in ("input_qparams", "output_qparams"))
+        return None if found is None else (*found, *scales)
+
+    return signature_
 
 
 def _files(folder: Path) -> VelaFiles:
