@@ -52,19 +52,26 @@ def names() -> tuple[str, ...]:
 
 
 @cache
+def ports() -> tuple[str, ...]:
+    """Names of the boards with a port and without an emulator, sorted."""
+    return tuple(sorted(path.parent.name for path in (FIRMWARE / "port").glob(f"*/{PORT}")))
+
+
+@cache
 def load(name: str) -> Board:
     """Return the board of that name.
 
     Raises:
         OptionError: there is none; the hint lists all.
     """
-    if name not in names() and (FIRMWARE / "port" / name / PORT).is_file():
+    if name in ports():
         return read_port(FIRMWARE / "port" / name)
     if name not in names():
-        listed = ", ".join(f"`{n}`" for n in names())
+        listed, others = (", ".join(f"`{n}`" for n in group) for group in (names(), ports()))
         raise OptionError(
             f"unknown board `{name}`",
-            hint=f"the boards are {listed}; docs/guides/firmware.md explains how to use the firmware on your own board",
+            hint=f"the boards are {listed}, and with `--harness serial` {others}; docs/guides/boards.md explains how "
+            "to use your own board",
         )
     return parse(name, (resources.files("deuteron.board") / "presets" / f"{name}.toml").read_text("utf-8"))
 
