@@ -1,7 +1,7 @@
 /**
  * @file
- * The deadline timer by the system timer of the core, which counts 24 bits down to 0: definitions, for the `timer.c` of a
- * board without fetches. Its `board.h` has DTN_TIMER_CYCLES, core cycles of a tick, at most 2^16.
+ * The deadline timer by the system timer of the core, which counts 24 bits down to 0: definitions, for the `timer.c`
+ * of a board without fetches. Its `board.h` has DTN_TIMER_CYCLES, core cycles of a tick, at most 2^16.
  */
 #include "timer.h"
 

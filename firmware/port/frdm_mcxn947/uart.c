@@ -1,5 +1,5 @@
-/* The LPUART of LP_FLEXCOMM 4 on P1_8 and P1_9, which the board's MCU-Link connects with its virtual COM port. Its clock
- * is the 12 MHz oscillator. */
+/* The LPUART of LP_FLEXCOMM 4 on P1_8 and P1_9, which the board's MCU-Link connects with its virtual COM port. Its
+ * clock is the 12 MHz oscillator. */
 #include <stdint.h>
 
 #define BOARD_FLEXCOMM 0x400B4000U

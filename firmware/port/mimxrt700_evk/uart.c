@@ -1,5 +1,5 @@
-/* The LPUART of LP_FLEXCOMM 0 on PIO0_31 and PIO1_0, which the board's MCU-Link connects with its virtual COM port. Its
- * clock is an eighth of the core's. */
+/* The LPUART of LP_FLEXCOMM 0 on PIO0_31 and PIO1_0, which the board's MCU-Link connects with its virtual COM port.
+ * Its clock is an eighth of the core's. */
 #include <stdint.h>
 
 #define BOARD_FLEXCOMM 0x40110000U

@@ -1,6 +1,7 @@
 /**
  * @file
- * The LPUART of an LP_FLEXCOMM of MCX N and i.MX RT700, polled; a board's `uart.c` includes this file after it has named
+ * The LPUART of an LP_FLEXCOMM of MCX N and i.MX RT700, polled; a board's `uart.c` includes this file after it has
+ * named
  *
  *   BOARD_FLEXCOMM           address of the LP_FLEXCOMM
  *   BOARD_UART_HZ            its functional clock

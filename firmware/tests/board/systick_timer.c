@@ -1,5 +1,5 @@
-/* The deadline timer by the system timer: a time that is longer than the counter's 24 bits, and one that is stopped. The
- * core does not sleep: an emulated system timer is a period late if it does. */
+/* The deadline timer by the system timer: a time that is longer than the counter's 24 bits, and one that is stopped.
+ * The core does not sleep: an emulated system timer is a period late if it does. */
 #define DTN_TIMER_CYCLES 16
 
 #include "systick_timer.h"
