@@ -60,6 +60,7 @@ Run and measure:
 
 Firmware:
   firmware  Build firmware for a board from a build
+  flash     Write firmware to a board with a debug probe
   bundle    Write a build as C files for firmware of your own
   kernels   Merge kernel selection files, or show the kernels of an image
 
@@ -134,8 +135,8 @@ NOT_SET = "check that the variable for it is set"
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
             "hint: the commands are `check`, `build`, `convert`, `shrink`, `explain`, `plan`, `inspect`, `report`, "
-            "`ops`, `models`, `targets`, `run`, `sim`, `profile`, `energy`, `sweep`, `firmware`, `bundle`, `kernels`, "
-            "`exec`, `fvp`, `doctor`\n",
+            "`ops`, `models`, `targets`, `run`, `sim`, `profile`, `energy`, `sweep`, `firmware`, `flash`, `bundle`, "
+            "`kernels`, `exec`, `fvp`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists the options\n"),
         (

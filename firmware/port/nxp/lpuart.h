@@ -41,9 +41,9 @@ DTN_CHECK_OFFSET(lpuart_t, pselid, 0xFF8);
 #define STAT_OR (UINT32_C(1) << 19)
 #define STAT_RDRF (UINT32_C(1) << 21)
 #define STAT_TDRE (UINT32_C(1) << 23)
-#define CTRL_BOTH (UINT32_C(3) << 18)                    /* RE, TE */
-#define FIFO_BOTH (UINT32_C(1) << 3 | UINT32_C(1) << 7)  /* RXFE, TXFE */
-#define FIFO_FLUSH (UINT32_C(3) << 14)                   /* RXFLUSH, TXFLUSH */
+#define CTRL_BOTH (UINT32_C(3) << 18)                   /* RE, TE */
+#define FIFO_BOTH (UINT32_C(1) << 3 | UINT32_C(1) << 7) /* RXFE, TXFE */
+#define FIFO_FLUSH (UINT32_C(3) << 14)                  /* RXFLUSH, TXFLUSH */
 #define PSELID_UART 1U
 
 /* Returns the register BAUD of the rate that is nearest: the clock divided by 8 to 32 samples a bit and a divisor. */

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import convert_file as convert_file
     from deuteron.api.make import execute as execute
     from deuteron.api.make import firmware as firmware
+    from deuteron.api.make import flash as flash
     from deuteron.api.make import install_fvps as install_fvps
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
     from deuteron.api.make import shrink as shrink
@@ -83,7 +84,7 @@ _NAMES = {
     ),
     "api.checks": ("check", "check_model"),
     "api.make": (
-        "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",
+        "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "flash", "install_fvps",
         "merge_kernel_selections", "shrink", "sweep",
     ),
     "api.meters": ("energy",),

@@ -64,6 +64,7 @@ GROUPS = {
     ),
     "Firmware": (
         Entry("firmware", "Build firmware for a board from a build"),
+        Entry("flash", "Write firmware to a board with a debug probe"),
         Entry("bundle", "Write a build as C files for firmware of your own"),
         Entry("kernels", "Merge kernel selection files, or show the kernels of an image"),
     ),

@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
-from deuteron.cli.flash import flash_options
+from deuteron.cli.flash_options import flash_options
 from deuteron.cli.options import PATH, choice, file_options, note_missing_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
