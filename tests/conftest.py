@@ -22,6 +22,10 @@ if ccache := shutil.which("ccache"):
     os.environ["CCACHE_NOHASHDIR"] = "1"  # what several targets and build directories compile alike is compiled once
 
 
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no-configuration")
+"""Reports do not have a developer's own measurements."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run tests that are marked `full`")
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
     from deuteron.api.make import shrink as shrink
     from deuteron.api.make import sweep as sweep
+    from deuteron.api.meters import calibrate as calibrate
     from deuteron.api.meters import energy as energy
     from deuteron.board.emit import EmitOptions as EmitOptions
     from deuteron.board.emit import Placement as Placement
@@ -87,7 +88,7 @@ _NAMES = {
         "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "flash", "install_fvps",
         "merge_kernel_selections", "shrink", "sweep",
     ),
-    "api.meters": ("energy",),
+    "api.meters": ("calibrate", "energy"),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),
     "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),
