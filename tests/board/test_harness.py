@@ -478,6 +478,26 @@ def test_steps_that_the_executor_runs_together(bundle: Bundle, device: Device, m
     assert (found.finding, found.step, found.written_by) == (Finding.INPUT, 1, 0)
 
 
+@pytest.mark.parametrize("before", [0, 2])
+def test_the_host_is_blamed_if_only_the_reference_differs(bundle: Bundle, device: Device, before: int):
+    """Board and executor agree in all steps; an output of the reference has one other number."""
+    program = connected(bundle, device)
+    samples = [[x] for x in stream(before + 1)]
+    history, sample = samples[:before], samples[before]
+    reference = on_host_arrays(bundle, samples)
+    assert first_difference.find(bundle, program, history, sample, 7, reference).finding is Finding.NOT_AGAIN
+    wrong = [array.copy() for array in reference]
+    wrong[0].reshape(-1)[-1] += 1
+    found = first_difference.find(bundle, program, history, sample, 7, wrong)
+    assert (found.finding, found.sample, found.step) == (Finding.HOST, 7, -1)
+    assert found.text().splitlines() == [
+        f"sample 7: {Finding.HOST.value}",
+        "  usual causes:",
+        "    a defect of Deuteron: please report the build",
+    ]
+    assert found.to_json()["finding"] == "host"
+
+
 def test_a_number_that_json_has_not():
     found = StepDifference(0, Finding.STEP, board=float("nan"), host=float("-inf"))
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["board"] == "nan"
