@@ -64,6 +64,26 @@ def test_a_port_links(tmp_path: Path, directory: Path) -> None:
     assert linked(boards.load(directory.name), tmp_path).is_file()
 
 
+@pytest.mark.parametrize(
+    ("hz", "rate"), [(12_000_000, 115_200), (24_000_000, 115_200), (24_000_000, 921_600), (12_000_000, 9_600)]
+)
+def test_the_rate_of_an_lpuart_is_within_a_percent(hz: int, rate: int, tmp_path: Path) -> None:
+    (tmp_path / "board.h").write_text('#include "core.h"\n#define DTN_TICKS_HZ 1U\n')
+    (tmp_path / "main.c").write_text(
+        f"#define BOARD_FLEXCOMM 0UL\n#define BOARD_UART_HZ {hz}U\n#define DTN_UART_BAUD {rate}\n"
+        "static void board_uart_start(void) {}\n"
+        f'#include "{FIRMWARE / "port/nxp/lpuart.h"}"\n#include <stdio.h>\n'
+        "uint32_t dtn_port_ticks(void) { return 0; }\n"
+        'int main(void) { printf("%u", (unsigned)divisors(BOARD_UART_HZ, DTN_UART_BAUD)); return 0; }\n'
+    )
+    folders = (tmp_path, FIRMWARE / "include", FIRMWARE / "port/cortex_m")
+    command("cc", *(f"-I{folder}" for folder in folders), tmp_path / "main.c", "-o", tmp_path / "program")
+    baud = int(command(tmp_path / "program"))
+    samples, divisor = (baud >> 24) + 1, baud & 0x1FFF
+    assert 8 <= samples <= 32
+    assert hz / (samples * divisor) == pytest.approx(rate, rel=0.01)
+
+
 def test_the_boot_rom_of_the_rp2350_finds_its_block(tmp_path: Path) -> None:
     """The datasheet's minimum image definition for Arm, in the first 4 KiB of the flash and behind the vectors."""
     board, folder = boards.load("pico2"), boards.load("pico2").directory

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests import store
+from tests.board.test_ports import port_of_an505
 
 from deuteron.board import boards, record
 from deuteron.board.record import FirmwareOptions, Harness
@@ -68,6 +69,18 @@ def test_a_build_is_linked_first(deuteron: Run, pyocd: Path) -> None:
     build = store.model("digits", target="cortex-m33")
     assert deuteron("flash", build, "--board", "frdm_mcxn947").code == 0
     assert asked(pyocd) == ["load", "--no-wait", "--target", "mcxn947", "--format", "elf", ELF]
+
+
+def test_a_port_in_a_directory_names_its_chip(deuteron: Run, pyocd: Path, tmp_path: Path) -> None:
+    build, port = store.model("digits", target="cortex-m33"), port_of_an505(tmp_path)
+    assert deuteron("flash", build, "--port", port).err.startswith(
+        "error: the port of `my_board` names no chip of pyOCD\n"
+    )
+    with (port / boards.PORT).open("a") as table:
+        table.write('[debugger]\npyocd = "mine"\n')
+    result = deuteron("flash", build, "--port", port)
+    assert (result.code, result.err) == (0, f"wrote `{build}` to `mine`\n")
+    assert asked(pyocd)[3] == "mine"
 
 
 def test_the_reason_of_pyocd(deuteron: Run, pyocd: Path, firmware: Path) -> None:
