@@ -69,6 +69,16 @@ def test_counts_are_compared_with_estimated_instructions(counted: Path) -> None:
     assert '"ratio":' in page.html(profile)
 
 
+def test_an_emulated_board_without_a_line_has_the_same_estimates(deuteron: Run, counted: Path, tmp_path: Path) -> None:
+    build = store.model("digits", target="cortex-m55")
+    assert deuteron("profile", build, "--on", "an547", "-o", tmp_path / "emulated").code == 0
+    emulated_profile = profiles.read(tmp_path / "emulated")
+    assert (emulated_profile.estimates, emulated_profile.basis) == (
+        profiles.read(counted).estimates,
+        profiles.read(counted).basis,
+    )
+
+
 def test_the_table_has_estimate_and_ratio(deuteron: Run, counted: Path) -> None:
     lines = deuteron("profile", counted, "--by", "kernel").out.splitlines()
     (head,) = (line for line in lines if line.endswith(" kernel"))

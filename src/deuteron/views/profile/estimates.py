@@ -6,32 +6,38 @@ from dataclasses import replace
 
 from deuteron.arch import calibration, cores, targets
 from deuteron.arch.targets import CpuOperators
-from deuteron.board.harness.client import Identity
 from deuteron.builds.manifest import Manifest
 from deuteron.views.events import record
 from deuteron.views.events.events import Measure
 from deuteron.views.profile.subject import Build
 
 
-def with_estimates(build: Build, profile: record.Profile, board: Identity) -> record.Profile:
-    """Return the profile of a board with estimates, what they assume, and earlier measurements of the target."""
+def with_estimates(build: Build, profile: record.Profile, core_hz: int, *, has_npu: bool) -> record.Profile:
+    """Return the profile of a board with estimates, what they assume, and earlier measurements of the target.
+
+    Args:
+        build: the build that ran.
+        profile: its profile.
+        core_hz: rate of the core, if times were measured.
+        has_npu: whether the times of its partitions are those of an NPU.
+    """
     counts = profile.stream.measure is Measure.COUNTED
     hz = profile.stream.clock.hz
     on_cpu = tuple(
-        record.Estimate(-1, index, cycles if counts else round(cycles * hz / board.core_hz))
+        record.Estimate(-1, index, cycles if counts else round(cycles * hz / core_hz))
         for index, cycles in _of_operators(build.manifest)
     )
-    on_npu = () if counts or board.is_npu_emulated else tuple(_of_partitions(build, hz))
-    basis = [_assumption(build.manifest, counts, board)] if on_cpu else []
+    on_npu = tuple(_of_partitions(build, hz)) if has_npu else ()
+    basis = [_assumption(build.manifest, 0 if counts else core_hz)] if on_cpu else []
     basis += [f"estimates of the NPU: {line}" for line in (build.basis[:1] if on_npu else ())]
     parts = ("cpu",) * bool(on_cpu) + ("npu",) * bool(on_npu)
     known = () if counts else (str(band) for part in parts for band in calibration.bands(profile.target, part))
     return replace(profile, estimates=(*on_cpu, *on_npu), basis=(*profile.basis, *basis, *known))
 
 
-def _assumption(manifest: Manifest, counts: bool, board: Identity) -> str:
+def _assumption(manifest: Manifest, core_hz: int) -> str:
     core = targets.load(manifest.target).cpu.name
-    rate = "" if counts else f", as cycles of {board.core_hz / 1e6:g} MHz"
+    rate = f", as cycles of {core_hz / 1e6:g} MHz" if core_hz else ""
     return f"estimates of the CPU: instructions of a {core}{rate}"
 
 

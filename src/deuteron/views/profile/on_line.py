@@ -41,6 +41,7 @@ def profile(build: Build, options: LineOptions, inputs: Sequence[Sequence[Array]
     received = packets.read(sent, build.program_sha256, options.name)
     running = replace(build, arena=arena_planning(build.directory))
     profiled = builds.profile(running, identity.board, on_board.stream_of(build, received.packets, options.name))
-    profiled = with_estimates(build, profiled, identity)
+    has_npu = not (identity.is_npu_emulated or identity.counts_instructions)
+    profiled = with_estimates(build, profiled, identity.core_hz, has_npu=has_npu)
     emulated = (NPU_EMULATED,) if identity.is_npu_emulated else ()
     return BoardProfile(profiled, sent, (*received.warnings, *emulated))
