@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deuteron.api.ask import sweep_page as sweep_page
     from deuteron.api.ask import sweep_table as sweep_table
     from deuteron.api.ask import targets as targets
+    from deuteron.api.boards import flash as flash
     from deuteron.api.checks import check as check
     from deuteron.api.checks import check_model as check_model
     from deuteron.api.make import Build as Build
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from deuteron.api.make import convert_file as convert_file
     from deuteron.api.make import execute as execute
     from deuteron.api.make import firmware as firmware
-    from deuteron.api.make import flash as flash
     from deuteron.api.make import install_fvps as install_fvps
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
     from deuteron.api.make import shrink as shrink
@@ -85,9 +85,10 @@ _NAMES = {
     ),
     "api.checks": ("check", "check_model"),
     "api.make": (
-        "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "flash", "install_fvps",
+        "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",
         "merge_kernel_selections", "shrink", "sweep",
     ),
+    "api.boards": ("flash",),
     "api.meters": ("calibrate", "energy"),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),
