@@ -63,7 +63,8 @@ class Row:
     Attributes:
         model: its name.
         board: the emulated board.
-        refused: the first line of the error, if it is not built or linked; else empty.
+        refused: the first line of the error, if it is not built; else empty.
+        failed: the first line of the error, if it is built and does not run; else empty.
         steps: of the program.
         outputs: whether all bits of the outputs are equal.
         most: largest difference of a step's instructions.
@@ -79,12 +80,15 @@ class Row:
     most: int = 0
     instructions: int = 0
     restarts: int = 0
+    failed: str = ""
 
     @property
     def problem(self) -> str:
         """The broken bound; empty if there is none."""
         if self.refused:
             return f"is refused: {self.refused}"
+        if self.failed:
+            return f"fails: {self.failed}"
         found = [] if self.outputs else ["gives other outputs over the line"]
         found += [f"counts {self.most} more or fewer instructions in a step"] if self.most > 1 else []
         found += [f"restarts {self.restarts} times"] if self.restarts else []
@@ -102,12 +106,23 @@ def models() -> list[Model]:
 
 def measured(model: Model, target: str) -> Row:
     """Build a model, and run it both ways."""
-    board = boards.load(BOARDS[target])
-    samples = model.samples(SAMPLES, seed=1)
-    arrays: list[Sample] = [tuple(x.numpy() for x in sample) for sample in samples]
+    board, samples = BOARDS[target], model.samples(SAMPLES, seed=1)
     with tempfile.TemporaryDirectory() as scratch:
-        build, firmware = Path(scratch) / "build", Path(scratch) / "firmware"
-        api.build(model.module(), samples[0], target=target, calibration=model.samples(16, seed=2), output=build)
+        build = Path(scratch) / "build"
+        try:
+            api.build(model.module(), samples[0], target=target, calibration=model.samples(16, seed=2), output=build)
+        except DeuteronError as e:
+            return Row(model.name, board, refused=str(e).splitlines()[0])
+        try:
+            return ran(model.name, build, boards.load(board), [tuple(x.numpy() for x in sample) for sample in samples])
+        except DeuteronError as e:
+            return Row(model.name, board, failed=str(e).splitlines()[0])
+
+
+def ran(name: str, build: Path, board: boards.Board, arrays: Sequence[Sample]) -> Row:
+    """Run a build both ways."""
+    with tempfile.TemporaryDirectory() as scratch:
+        firmware = Path(scratch) / "firmware"
         image.write(image.build(build, board, SERIAL, Toolchain.find(image.OBJECTS)), firmware, force=False)
         by_files = api.subject(build, on=board.name)
         wanted = by_files.run(arrays)
@@ -116,7 +131,7 @@ def measured(model: Model, target: str) -> Row:
             given = by_line.run(arrays)
     if not isinstance(by_line, OnLine):
         raise TypeError("the line is not a board's")
-    return compared(model.name, board.name, wanted, given, by_files, by_line)
+    return compared(name, board.name, wanted, given, by_files, by_line)
 
 
 def compared(
@@ -141,14 +156,6 @@ def compared(
     )
 
 
-def row(model: Model, target: str) -> Row:
-    """The row of a model, or what it is refused with: others are still to come."""
-    try:
-        return measured(model, target)
-    except DeuteronError as e:
-        return Row(model.name, BOARDS[target], str(e).splitlines()[0])
-
-
 def results(options: argparse.Namespace) -> Results:
     """As many models as requested that build for the target."""
     rows: list[Row] = []
@@ -156,14 +163,14 @@ def results(options: argparse.Namespace) -> Results:
         if sum(not each.refused for each in rows) == options.models:
             break
         name = f"{model.name}.{options.target}"
-        rows.append(progress(kept(options.rows, name, Row, partial(row, model, options.target))))
-    ran = [each for each in rows if not each.refused]
+        rows.append(progress(kept(options.rows, name, Row, partial(measured, model, options.target))))
+    built = [each for each in rows if not each.refused]
     columns = {name: name for name in ("model", "board", "steps", "instructions", "outputs", "most")}
-    problems = [f"{each.model} on {each.board} {each.problem}" for each in ran if each.problem]
-    if len(ran) < options.models:
-        problems.append(f"only {len(ran)} models ran, {options.models} were requested")
+    problems = [f"{each.model} on {each.board} {each.problem}" for each in built if each.problem]
+    if len(built) < options.models:
+        problems.append(f"only {len(built)} models are built, {options.models} were requested")
     notes = [f"{each.model}: not built for {options.target}: {each.refused}" for each in rows if each.refused]
-    return Results("counted", rows, [table(ran, columns)], problems, notes)
+    return Results("counted", rows, [table(built, columns)], problems, notes)
 
 
 if __name__ == "__main__":

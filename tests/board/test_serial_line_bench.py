@@ -7,6 +7,8 @@ from benches import serial_line
 from benches.serial_line import Row
 from tests import full
 
+from deuteron.errors import BoardError
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", full.first(serial_line.models()[2:10:2], 2), ids=lambda model: model.name)
@@ -31,3 +33,14 @@ def test_the_bench_says_what_is_wrong() -> None:
         "counts 2 more or fewer instructions in a step and restarts 1 times"
     )
     assert replace(row, refused="too large").problem == "is refused: too large"
+    assert replace(row, failed="no answer").problem == "fails: no answer"
+
+
+def test_a_model_that_is_built_and_does_not_run_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*arguments: object) -> Row:
+        raise BoardError("the board did not answer", where="tcp:here:1")
+
+    monkeypatch.setattr(serial_line, "ran", silent)
+    model = next(model for model in serial_line.models() if model.name == "gated")
+    row = serial_line.measured(model, "cortex-m55")
+    assert (row.refused, row.problem) == ("", "fails: tcp:here:1: the board did not answer")
