@@ -95,7 +95,7 @@ test-full: test ## Run `test`, then the tests that repeat its checks on more boa
 $(SLICES):
 	@$(PY) -m conformance --backend $(@:slice-%=%) --jobs 1 --slice
 
-bench-activations bench-boards bench-c-compilers bench-cortex-m bench-cortex-m-elements bench-cortex-m-networks bench-cortex-m-sizes bench-depth-first-cpu bench-dispatch bench-ethosu-boards bench-footprint bench-models bench-networks-on-targets bench-prefetch-overlap bench-profile-cost bench-profile-map bench-streams bench-text-generation bench-tutorials bench-viewers: board-packages
+bench-activations bench-boards bench-c-compilers bench-cortex-m bench-cortex-m-elements bench-cortex-m-networks bench-cortex-m-sizes bench-depth-first-cpu bench-dispatch bench-ethosu-boards bench-footprint bench-models bench-networks-on-targets bench-prefetch-overlap bench-profile-cost bench-profile-map bench-serial-line bench-streams bench-text-generation bench-tutorials bench-viewers: board-packages
 
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"

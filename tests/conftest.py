@@ -1,4 +1,4 @@
-"""Settings of all tests: their order, their compiler options, and the garbage collector."""
+"""Settings of all tests: their order, their compiler options, Hypothesis, and the garbage collector."""
 
 import gc
 import os
@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from deuteron.board import toolchain
 from deuteron.planner import depth_first
@@ -20,6 +21,14 @@ if ccache := shutil.which("ccache"):
     os.environ.setdefault("CCACHE_DIR", str(Path(__file__).parents[1] / "build" / "ccache"))
     os.environ |= {"CMAKE_C_COMPILER_LAUNCHER": ccache, "CMAKE_CXX_COMPILER_LAUNCHER": ccache}
     os.environ["CCACHE_NOHASHDIR"] = "1"  # what several targets and build directories compile alike is compiled once
+
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+"""No test fails because the computer is busy."""
+
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no-configuration")
+"""Reports do not have a developer's own measurements."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -90,6 +90,26 @@ def element(name: Mapping[str, str], text: str, sources: Iterable[tuple[Path, st
     return one
 
 
+def harness() -> ET.Element:
+    """The harness for a serial line, and a sample that a project copies."""
+    folder, sample = FIRMWARE / "harness", FIRMWARE / "samples/harness"
+    one = element(
+        component("Harness"),
+        "Serves `deuteron run` and `deuteron profile` over a serial line",
+        always([folder / "frame.c", folder / "harness.c"]),
+        "Executor",
+    )
+    files = one.find("files")
+    if files is None:
+        raise SystemExit("a component has no files")
+    ET.SubElement(files, "file", category="include", name="harness/")
+    for name, category in (("main.c", "sourceC"), ("line.h", "header"), ("line_cmsis.c", "sourceC")):
+        where = (sample / name).relative_to(FIRMWARE).as_posix()
+        copied = {"attr": "template", "select": "Harness over a CMSIS-Driver USART"}
+        ET.SubElement(files, "file", {"category": category, "name": where, **copied})
+    return one
+
+
 def always(paths: Iterable[Path]) -> list[tuple[Path, str]]:
     """Files that are compiled for every core."""
     return [(path, "") for path in sorted(paths)]
@@ -166,6 +186,7 @@ def components() -> ET.Element:
             "Operators",
         ),
         element(component("Profile"), "Records of profiles", always((source / "profile").glob("*.c")), "Executor"),
+        harness(),
     )
     listed = ET.Element("components")
     listed.extend(tops)

@@ -51,14 +51,15 @@ macro(_deuteron_check function)
 endmacro()
 
 # deuteron_add_bundle(<target> <build> [SYMBOL name] [WEIGHTS flash|sram|external] [ARENAS sram|external]
-#                     [KERNELS selected|all])
+#                     [KERNELS selected|all] [HARNESS board])
 #
 # <build> is an output directory of `deuteron build`. The target's objects precede the libraries on the linker's command
 # line, as the kernel table requires. `#include "<symbol>.h"`, dtn_bundle.h by default, declares the program. An image
 # has one kernel table: with several bundles, give each a SYMBOL and KERNELS all, which adds no table, and add the table
-# with deuteron_add_kernels.
+# with deuteron_add_kernels. With HARNESS the target also has the harness for a serial line (deuteron/harness.h) and the
+# facts about the image that it sends (harness/image.h); `firmware/samples/harness` uses both.
 function(deuteron_add_bundle target build)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "SYMBOL;WEIGHTS;ARENAS;KERNELS" "")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "SYMBOL;WEIGHTS;ARENAS;KERNELS;HARNESS" "")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "deuteron_add_bundle does not know `${arg_UNPARSED_ARGUMENTS}`")
   endif()
@@ -70,7 +71,7 @@ function(deuteron_add_bundle target build)
   set(symbol dtn_bundle)
   set(options "")
   set(kernels selected)
-  foreach(name SYMBOL WEIGHTS ARENAS KERNELS)
+  foreach(name SYMBOL WEIGHTS ARENAS KERNELS HARNESS)
     if(arg_${name})
       string(TOLOWER "${name}" option)
       list(APPEND options "--${option}" "${arg_${name}}")
@@ -83,6 +84,12 @@ function(deuteron_add_bundle target build)
   if(kernels STREQUAL "selected")
     list(APPEND files "${output}/neutron_kernel_selection.c")
   endif()
+  set(sources "")
+  if(arg_HARNESS)
+    list(APPEND files "${output}/dtn_harness_image.c")
+    set(harness "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../harness")
+    list(APPEND sources "${harness}/frame.c" "${harness}/harness.c")
+  endif()
   add_custom_command(
     OUTPUT ${files}
     BYPRODUCTS "${output}/${symbol}.h" "${output}/${symbol}_data.bin"
@@ -90,9 +97,12 @@ function(deuteron_add_bundle target build)
     DEPENDS "${build}/build.json" "${build}/model.pte"
     COMMENT "Bundle of ${build}"
     VERBATIM)
-  add_library(${target} OBJECT ${files})
+  add_library(${target} OBJECT ${files} ${sources})
   set_source_files_properties("${output}/${symbol}_data.S" PROPERTIES OBJECT_DEPENDS "${output}/${symbol}_data.bin")
   target_include_directories(${target} PUBLIC "${output}")
+  if(arg_HARNESS)
+    target_include_directories(${target} PUBLIC "${harness}")
+  endif()
   target_include_directories(${target} PUBLIC $<TARGET_PROPERTY:deuteron_firmware,INTERFACE_INCLUDE_DIRECTORIES>)
 endfunction()
 

@@ -3,6 +3,7 @@
  * Every byte that it sends belongs to a whole frame, it never touches memory that a request may not touch, and the
  * program runs right afterwards.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,14 +162,22 @@ static void check_run(fixture_t *fixture)
     CHECK(small_is_right(buffers), "wrong outputs");
 }
 
-/* A frame that is well formed: a likely header and likely data. */
+/* A frame that is well formed: a likely header and likely data, often of the length that the command takes. */
 static uint32_t make_frame(fixture_t *fixture, uint8_t *content)
 {
+    static const uint8_t wanted[] = {0, 0, 12, 16, 16, 8};
+    uint8_t command = (uint8_t)any(fixture, any(fixture, 16) == 0 ? 256 : DTN_HARNESS_RUN + 1);
     uint32_t bytes = any(fixture, 4) == 0 ? any(fixture, DTN_HARNESS_BLOCK_BYTES + 1) : 4 * any(fixture, 8);
-    uint16_t sequence = (uint16_t)(fixture->harness.sequence + any(fixture, 8) - (any(fixture, 9) == 0 ? 9 : 0));
+    if (command < sizeof wanted && any(fixture, 4) != 0) {
+        bytes = wanted[command] + (command == DTN_HARNESS_WRITE ? 4 * any(fixture, 9) : 0);
+    }
+    uint16_t sequence = (uint16_t)(fixture->harness.sequence + 1);
+    if (any(fixture, 4) == 0) {
+        sequence = (uint16_t)(sequence + any(fixture, 8) - (any(fixture, 9) == 0 ? 9 : 1));
+    }
     uint32_t session = any(fixture, 8) == 0 ? any(fixture, 3) : fixture->harness.session;
     content[0] = any(fixture, 32) == 0 ? (uint8_t)any(fixture, 256) : DTN_HARNESS_PROTOCOL;
-    content[1] = (uint8_t)any(fixture, any(fixture, 16) == 0 ? 256 : DTN_HARNESS_RUN + 1);
+    content[1] = command;
     memcpy(content + 2, &sequence, sizeof sequence);
     memcpy(content + 4, &session, sizeof session);
     for (uint32_t i = 0; i < bytes; i += 4) {
@@ -205,8 +214,11 @@ static void attack(fixture_t *fixture)
 
 int main(int count, char **arguments)
 {
-    enum { EACH = 64 };
+    enum { EACH = 64, STATUSES = DTN_HARNESS_FAULT + 1, MANY = 100000 };
+    static const char *const names[STATUSES] = {"ok",     "damaged", "version", "session",   "sequence", "command",
+                                                "length", "range",   "program", "run_state", "fault"};
     static fixture_t fixture;
+    uint64_t replies[STATUSES] = {0};
     static uint8_t reply[DTN_HARNESS_HEADER_BYTES + DTN_HARNESS_BLOCK_BYTES + DTN_HARNESS_CRC_BYTES];
     uint64_t frames = count > 1 ? strtoull(arguments[1], NULL, 10) : 200000;
     CHECK_EQUAL(neutronInit(), ENONE);
@@ -214,7 +226,10 @@ int main(int count, char **arguments)
     check_run(&fixture);
     for (uint64_t i = 0; i < frames && test_failures == 0; i++) {
         attack(&fixture);
-        (void)handle(&fixture, reply, any(&fixture, 50) == 0 ? any(&fixture, 40) : LINE_BYTES);
+        if (handle(&fixture, reply, any(&fixture, 50) == 0 ? any(&fixture, 40) : LINE_BYTES) != 0) {
+            CHECK(reply[1] < STATUSES, "status %u", (unsigned)reply[1]);
+            replies[reply[1] % STATUSES]++; /* of the last frame, as the noise may hold several */
+        }
         if (i % EACH == 0) {
             line.in[0] = 0; /* ends what the attack has left open */
             line.in_count = 1;
@@ -224,5 +239,12 @@ int main(int count, char **arguments)
         }
     }
     end(&fixture);
+    printf("attacks %llu", (unsigned long long)frames);
+    for (uint32_t i = 0; i < STATUSES; i++) {
+        printf(" %s %llu", names[i], (unsigned long long)replies[i]);
+        const bool is_possible = i != DTN_HARNESS_PROGRAM && i != DTN_HARNESS_FAULT; /* the program is right */
+        CHECK(!is_possible || replies[i] != 0 || frames < MANY, "no attack gets the status %s", names[i]);
+    }
+    printf("\n");
     return test_result();
 }

@@ -43,6 +43,10 @@ class Device:
         """Change a value whenever this step starts."""
         self._library.device_damage_at(step, value)
 
+    def forget_clean(self, forget: bool) -> None:
+        """Leave out the clean of the data cache before an NPU reads, with the port `harness_cache.c`."""
+        self._library.device_forget_clean(forget)
+
     def fault(self, count: int = 32) -> bytes:
         """The report of a fault with so many bytes about it, as the handler sends it."""
         sent = self._library.device_fault(count, self._reply, self.sends)

@@ -27,11 +27,12 @@ def compile_library(build: Path) -> None:
 
 
 class HostFirmware:
-    """The firmware library, as `compile_library` has built it in a directory, and the host's port."""
+    """The firmware library, as `compile_library` has built it in a directory, and the host's port or another one."""
 
-    def __init__(self, build: Path) -> None:
+    def __init__(self, build: Path, port: Path = FIRMWARE / "port" / "host" / "port.c") -> None:
+        self.build = build
         self._archive = build / "libdeuteron_core.a"
-        self._port = FIRMWARE / "port" / "host" / "port.c"
+        self._port = port
 
     def load(
         self, bundle: Bundle, folder: Path, options: EmitOptions = EmitOptions(), extra: Sequence[Path] = ()

@@ -30,7 +30,7 @@ def test_the_boards():
     )
 
 
-@pytest.mark.parametrize("name", boards.names())
+@pytest.mark.parametrize("name", [*boards.names(), *boards.ports()])
 def test_the_tick_rate_is_the_ports(name: str):
     header = (FIRMWARE / "port" / name / "board.h").read_text("utf-8")
     assert f"#define DTN_TICKS_HZ UINT32_C({boards.load(name).tick_hz})\n" in header
@@ -40,8 +40,9 @@ def test_an_unknown_board():
     with pytest.raises(OptionError) as caught:
         boards.load("an521")
     assert str(caught.value) == (
-        "unknown board `an521`\n\nhint: the boards are `an500`, `an505`, `an547`; docs/guides/firmware.md explains "
-        "how to use the firmware on your own board"
+        "unknown board `an521`\n\nhint: the boards are `an500`, `an505`, `an547`, and with `--harness serial` "
+        "`alif_ensemble_he`, `alif_ensemble_hp`, `frdm_mcxn947`, `mimxrt700_evk`, `nucleo_h743zi`, `nucleo_u575zi`, "
+        "`pico2`; docs/guides/boards.md explains how to use your own board"
     )
 
 

@@ -169,6 +169,16 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
 
 
 @pytest.mark.slow
+def test_an_ensemble_links_with_its_own_npu(checkout: Path) -> None:
+    """The port has the devices that the wait for the NPU needs."""
+    options = FirmwareOptions(harness=record.Harness.SERIAL, ethosu_driver=str(checkout))
+    board = boards.load("alif_ensemble_he")
+    made = image.build(mixed_network.built(), board, options, Toolchain.find(image.OBJECTS))
+    assert made.record.sizes.module("stand_in").total == 0
+    assert made.record.sizes.module("npu_driver").total > 20
+
+
+@pytest.mark.slow
 def test_a_profiled_image_for_silicon_reads_the_npus_own_counters(checkout: Path, tmp_path: Path) -> None:
     (checkout / "include/ethosu_driver.h").write_text(HEADER + RECORDED)
     (checkout / "src/ethosu_pmu.c").write_text(COUNTED)

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import full
+from tests import full, store
 from tests.board import harness_device
 from tests.board.harness_device import Device, Faults, FaultyLine, as_bytes
-from tests.board.host import HostFirmware
+from tests.board.host import HERE, HostFirmware
 from tests.board.test_state import stream, summing
 
-from deuteron.board.bundle import Bundle
+from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.harness import frames
 from deuteron.board.harness.client import Area, Client, Command
 from deuteron.board.harness.line import open_line
 from deuteron.board.harness.program import BoardProgram
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.image import bundle_of
 from deuteron.board.translate import translate
 from deuteron.errors import BoardError, FormatError, InputError, OptionError
 from deuteron.views.run import first_difference
@@ -476,6 +477,42 @@ def test_steps_that_the_executor_runs_together(bundle: Bundle, device: Device, m
     finally:
         device.damage_at(0xFFFFFFFE, 0)
     assert (found.finding, found.step, found.written_by) == (Finding.INPUT, 1, 0)
+
+
+def test_a_forgotten_clean_of_the_cache_is_found_at_the_npus_step(firmware: HostFirmware, tmp_path: Path):
+    """The NPU reads old bytes of its input, which the core has right."""
+    bundle = bundle_of(store.model("digits", target="imxrt700"))
+    device = Device(HostFirmware(firmware.build, HERE / "harness_cache.c"), bundle, tmp_path / "device")
+    program = connected(bundle, device)
+    value = bundle.values[bundle.inputs[0]]
+    sample = [np.random.default_rng(1).random(value.shape, np.float32)]
+    reference = on_host_arrays(bundle, [sample])
+    assert first_difference.find(bundle, program, [], sample, 0, reference).finding is Finding.NOT_AGAIN
+    device.forget_clean(True)
+    found = first_difference.find(bundle, program, [], sample, 0, reference)
+    (npu,) = (index for index, step in enumerate(bundle.steps) if step.kind is StepKind.DELEGATE)
+    assert (found.finding, found.step, found.is_npu) == (Finding.STEP, npu, True)
+    assert any(cause.startswith("the data cache is not cleaned before the NPU reads") for cause in found.causes)
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_the_host_is_blamed_if_only_the_reference_differs(bundle: Bundle, device: Device, before: int):
+    """Board and executor agree in all steps; an output of the reference has one other number."""
+    program = connected(bundle, device)
+    samples = [[x] for x in stream(before + 1)]
+    history, sample = samples[:before], samples[before]
+    reference = on_host_arrays(bundle, samples)
+    assert first_difference.find(bundle, program, history, sample, 7, reference).finding is Finding.NOT_AGAIN
+    wrong = [array.copy() for array in reference]
+    wrong[0].reshape(-1)[-1] += 1
+    found = first_difference.find(bundle, program, history, sample, 7, wrong)
+    assert (found.finding, found.sample, found.step) == (Finding.HOST, 7, -1)
+    assert found.text().splitlines() == [
+        f"sample 7: {Finding.HOST.value}",
+        "  usual causes:",
+        "    a defect of Deuteron: please report the build",
+    ]
+    assert found.to_json()["finding"] == "host"
 
 
 def test_a_number_that_json_has_not():

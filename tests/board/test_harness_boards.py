@@ -1,5 +1,6 @@
 """Boards at the end of a serial line, in the emulator: results, counts, and the step that goes wrong."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from deuteron.board.image import bundle_of
 from deuteron.board.tables import Tables
 from deuteron.board.toolchain import Source
 from deuteron.errors import BoardError
+from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.profile import on_line
 from deuteron.views.profile import subject as builds
 from deuteron.views.run.first_difference import Finding, StepDifference
+from deuteron.views.run.host import BuildOnHost
 from deuteron.views.run.line import NPU_EMULATED, LineOptions, OnLine, _expected, expected_of_build
 
 HERE = Path(__file__).parent
@@ -107,3 +110,23 @@ def test_the_first_wrong_step_is_named(
     assert (first.finding, first.step, first.written_by) == (finding, step, written_by)
     assert first.title.startswith(title)
     assert "digits.py" in first.source
+
+
+def test_a_reference_that_is_wrong_is_not_blamed_on_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report of a comparison names the host, and no step."""
+    build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
+
+    class Wrong(BuildOnHost):
+        def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+            for outputs in super().run_each(samples):
+                outputs[0].reshape(-1)[0] += 1
+                yield outputs
+
+    monkeypatch.setattr("deuteron.views.run.line.BuildOnHost", Wrong)
+    with emulated(store.firmware(build, board, SERIAL) / record.ELF, board) as line:
+        chosen = subject(build, line)
+        result = chosen.compare(chosen.draw(1))
+    assert not result.passed
+    assert result.first is not None
+    assert (result.first.finding, result.first.step) == (Finding.HOST, -1)
+    assert "a defect of Deuteron: please report the build" in result.text()

@@ -25,12 +25,20 @@ def test_all_components_together_are_the_library_of_a_board(board: str, has: str
     files = [
         file.attrib["name"]
         for file in ET.parse(DESCRIPTION).iterfind(".//file[@category='sourceC']")
-        if file.get("condition", has) == has
+        if file.get("condition", has) == has and "attr" not in file.attrib
     ]
     assert Counter(files).most_common(1)[0][1] == 1
-    wanted = {source.path for source in library.core(boards.load(board), profiling=True)}
+    harness = {FIRMWARE / "harness" / name for name in ("frame.c", "harness.c")}
+    wanted = harness | {source.path for source in library.core(boards.load(board), profiling=True)}
     assert {FIRMWARE / file for file in files} == wanted
     assert all((FIRMWARE / file).is_file() for file in files)
+
+
+def test_templates_are_there() -> None:
+    """A project copies them; all but `dtn_bundle.h` and CMSIS itself that they include is in the pack."""
+    templates = [FIRMWARE / file.attrib["name"] for file in ET.parse(DESCRIPTION).iterfind(".//file[@attr='template']")]
+    assert [path.name for path in templates] == ["main.c", "line.h", "line_cmsis.c"]
+    assert all(path.is_file() for path in templates)
 
 
 def test_conditions_that_are_named_are_there() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.board import fetching, harness_device
 from tests.board.host import command
+from tests.board.port_images import START, build, run
 from tests.board.serial_boards import SERIAL, emulated
 from tests.board.test_harness import on_host
 from tests.board.test_state import stream, summing
@@ -23,7 +24,7 @@ from deuteron.board.translate import translate
 from deuteron.errors import InputError, InternalError, OptionError
 from deuteron.native import FIRMWARE
 
-PORTS = sorted(path.parent for path in (FIRMWARE / "port").glob(f"*/{boards.PORT}"))
+PORTS = [FIRMWARE / "port" / name for name in boards.ports()]
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes")
 
 
@@ -36,7 +37,15 @@ def linked(board: boards.Board, folder: Path) -> Path:
 
 
 def test_there_are_ports() -> None:
-    assert [path.name for path in PORTS] == ["nucleo_h743zi", "nucleo_u575zi"]
+    assert [path.name for path in PORTS] == [
+        "alif_ensemble_he",
+        "alif_ensemble_hp",
+        "frdm_mcxn947",
+        "mimxrt700_evk",
+        "nucleo_h743zi",
+        "nucleo_u575zi",
+        "pico2",
+    ]
 
 
 @pytest.mark.parametrize("directory", PORTS, ids=lambda path: path.name)
@@ -55,6 +64,44 @@ def test_a_port_links(tmp_path: Path, directory: Path) -> None:
     assert linked(boards.load(directory.name), tmp_path).is_file()
 
 
+@pytest.mark.parametrize(
+    ("hz", "rate"), [(12_000_000, 115_200), (24_000_000, 115_200), (24_000_000, 921_600), (12_000_000, 9_600)]
+)
+def test_the_rate_of_an_lpuart_is_within_a_percent(hz: int, rate: int, tmp_path: Path) -> None:
+    (tmp_path / "board.h").write_text('#include "core.h"\n#define DTN_TICKS_HZ 1U\n')
+    (tmp_path / "main.c").write_text(
+        f"#define BOARD_FLEXCOMM 0UL\n#define BOARD_UART_HZ {hz}U\n#define DTN_UART_BAUD {rate}\n"
+        "static void board_uart_start(void) {}\n"
+        f'#include "{FIRMWARE / "port/nxp/lpuart.h"}"\n#include <stdio.h>\n'
+        "uint32_t dtn_port_ticks(void) { return 0; }\n"
+        'int main(void) { printf("%u", (unsigned)divisors(BOARD_UART_HZ, DTN_UART_BAUD)); return 0; }\n'
+    )
+    folders = (tmp_path, FIRMWARE / "include", FIRMWARE / "port/cortex_m")
+    command("cc", *(f"-I{folder}" for folder in folders), tmp_path / "main.c", "-o", tmp_path / "program")
+    baud = int(command(tmp_path / "program"))
+    samples, divisor = (baud >> 24) + 1, baud & 0x1FFF
+    assert 8 <= samples <= 32
+    assert hz / (samples * divisor) == pytest.approx(rate, rel=0.01)
+
+
+def test_the_boot_rom_of_the_rp2350_finds_its_block(tmp_path: Path) -> None:
+    """The datasheet's minimum image definition for Arm, in the first 4 KiB of the flash and behind the vectors."""
+    board, folder = boards.load("pico2"), boards.load("pico2").directory
+    flags = (*board.flags, "-nostdlib", *(f"-I{path}" for path in (FIRMWARE / "include", FIRMWARE / "port/cortex_m")))
+    sources = (FIRMWARE / "port/cortex_m/startup.c", folder / "board.c", tmp_path / "main.c")
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    scripts = (f"-L{path}" for path in library.script_folders(board))
+    elf = tmp_path / "image.elf"
+    flags = (*flags, f"-I{folder}", *scripts, "-T", folder / "pico2.ld")
+    command("arm-none-eabi-gcc", *flags, *sources, "-lc", "-o", elf)
+    command("arm-none-eabi-objcopy", "-O", "binary", "-j", ".vectors", elf, tmp_path / "flash.bin")
+    flash = (tmp_path / "flash.bin").read_bytes()
+    block = bytes.fromhex("d3deffff 42012110 ff010000 00000000 793512ab")
+    assert 0x40 <= flash.find(block) < 0x1000
+    assert flash.find(block) % 4 == 0
+    assert int.from_bytes(flash[:4], "little") in range(0x20000000, 0x20082000)
+
+
 def test_semihosting_needs_an_emulated_board(tmp_path: Path) -> None:
     bundle, tools = translate(summing(), name="summing"), Toolchain.find(image.OBJECTS)
     with pytest.raises(OptionError) as error:
@@ -69,6 +116,15 @@ def test_the_ring_buffer_of_the_template_has_no_warnings(tmp_path: Path) -> None
     source = FIRMWARE / "port" / "template" / "uart.c"
     flags = ("-std=c99", *WARNINGS, "-I", FIRMWARE / "include")
     command("cc", *flags, "-c", source, "-o", tmp_path / "uart.o")
+
+
+def test_the_system_timer_counts_a_time_that_is_longer_than_its_counter() -> None:
+    board = boards.load("an505")  # whose counter has the rate of the core
+    done = run(board, build(board, "systick", (*START, "tests/board/systick_timer.c")))
+    assert done.status == 0
+    late, expired = (int(word, 16) for word in done.output.split())
+    assert 0 <= late < 100
+    assert expired == 1
 
 
 def port_of_an505(folder: Path) -> Path:

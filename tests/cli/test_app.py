@@ -34,39 +34,42 @@ Options:
   -h, --help   Show this message and exit.
 
 Make a program:
-  check     Show what a build for each target would do, writing no program
-  build     Compile a PyTorch model for a target
-  convert   Convert a TFLite file for the NPU
-  shrink    Cut a TFLite file so that it needs a smaller tensor arena
+  check      Show what a build for each target would do, writing no program
+  build      Compile a PyTorch model for a target
+  convert    Convert a TFLite file for the NPU
+  shrink     Cut a TFLite file so that it needs a smaller tensor arena
 
 Look into a program:
-  explain   Show where each operator of a build runs, why, and what that costs
-  plan      Show a build's memories over time, next to the best possible
-  inspect   Show what is inside a build, a .pte, a microcode file or a TFLite
-            file
-  report    Write a profile as a page: timeline, memory, modules
-  ops       List the operators that the NPU supports, and their conditions
-  models    List the models that can be built by name
-  targets   List the targets, or the figures of one
+  explain    Show where each operator of a build runs, why, and what that
+             costs
+  plan       Show a build's memories over time, next to the best possible
+  inspect    Show what is inside a build, a .pte, a microcode file or a TFLite
+             file
+  report     Write a profile as a page: timeline, memory, modules
+  ops        List the operators that the NPU supports, and their conditions
+  models     List the models that can be built by name
+  targets    List the targets, or the figures of one
 
 Run and measure:
-  run       Run a build, a .pte or a TFLite file on the host, or a build on a
-            board
-  sim       Simulate a build: time of each kernel and fetch, and the
-            bottleneck
-  profile   Measure a build's time by module, line, operator and kernel
-  energy    Show the energy of runs and steps from the log of a current meter
-  sweep     Evaluate models on many targets, memories and clocks
+  run        Run a build, a .pte or a TFLite file on the host, or a build on a
+             board
+  sim        Simulate a build: time of each kernel and fetch, and the
+             bottleneck
+  profile    Measure a build's time by module, line, operator and kernel
+  calibrate  Keep how much longer your boards take than estimated
+  energy     Show the energy of runs and steps from the log of a current meter
+  sweep      Evaluate models on many targets, memories and clocks
 
 Firmware:
-  firmware  Build firmware for a board from a build
-  bundle    Write a build as C files for firmware of your own
-  kernels   Merge kernel selection files, or show the kernels of an image
+  firmware   Build firmware for a board from a build
+  flash      Write firmware to a board with a debug probe
+  bundle     Write a build as C files for firmware of your own
+  kernels    Merge kernel selection files, or show the kernels of an image
 
 Other:
-  exec      Run a script of ExecuTorch or NXP with our converter
-  fvp       Write substitutes for Arm's simulators
-  doctor    Check this installation and say how to repair it
+  exec       Run a script of ExecuTorch or NXP with our converter
+  fvp        Write substitutes for Arm's simulators
+  doctor     Check this installation and say how to repair it
 """
 
 
@@ -134,8 +137,8 @@ NOT_SET = "check that the variable for it is set"
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
             "hint: the commands are `check`, `build`, `convert`, `shrink`, `explain`, `plan`, `inspect`, `report`, "
-            "`ops`, `models`, `targets`, `run`, `sim`, `profile`, `energy`, `sweep`, `firmware`, `bundle`, `kernels`, "
-            "`exec`, `fvp`, `doctor`\n",
+            "`ops`, `models`, `targets`, `run`, `sim`, `profile`, `calibrate`, `energy`, `sweep`, `firmware`, `flash`, "
+            "`bundle`, `kernels`, `exec`, `fvp`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists the options\n"),
         (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deuteron.api.ask import sweep_page as sweep_page
     from deuteron.api.ask import sweep_table as sweep_table
     from deuteron.api.ask import targets as targets
+    from deuteron.api.boards import flash as flash
     from deuteron.api.checks import check as check
     from deuteron.api.checks import check_model as check_model
     from deuteron.api.make import Build as Build
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
     from deuteron.api.make import shrink as shrink
     from deuteron.api.make import sweep as sweep
+    from deuteron.api.meters import calibrate as calibrate
     from deuteron.api.meters import energy as energy
     from deuteron.board.emit import EmitOptions as EmitOptions
     from deuteron.board.emit import Placement as Placement
@@ -86,7 +88,8 @@ _NAMES = {
         "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",
         "merge_kernel_selections", "shrink", "sweep",
     ),
-    "api.meters": ("energy",),
+    "api.boards": ("flash",),
+    "api.meters": ("calibrate", "energy"),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),
     "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),

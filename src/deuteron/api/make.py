@@ -375,6 +375,7 @@ def bundle(
     tflite: TfliteOptions = TfliteOptions(),
     options: "EmitOptions | None" = None,
     kernels: "Kernels | None" = None,
+    harness: str | None = None,
     force: bool = False,
 ) -> tuple[Path, ...]:
     """Write a build as C tables, for the user's own firmware, to the directory `output`, and return the files.
@@ -387,6 +388,7 @@ def bundle(
         tflite: options of a TFLite file.
         options: symbol and placement.
         kernels: kernels that the model calls (default), or all.
+        harness: name of the board, for a file with the facts that the harness of `spec/harness.md` sends.
         force: replace `output`.
 
     Raises:
@@ -399,7 +401,8 @@ def bundle(
 
     written = Path(output)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
-        names = generate(directory, written, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
+        chosen = options or EmitOptions(), kernels or Kernels.SELECTED
+        names = generate(directory, written, *chosen, force=force, harness=harness)
     return tuple(written / name for name in names)
 
 

@@ -1,5 +1,6 @@
-"""Queries about the logs of measuring instruments."""
+"""Measurements of boards: energy from the log of a current meter, and what times say about estimates."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
+    from deuteron.arch.calibration import OwnBand
     from deuteron.views.energy import Energy
 
 
@@ -38,3 +40,20 @@ def energy(
     titles = tuple(info.title for info in record.read(Path(firmware)).steps) if firmware is not None else ()
     found = energies.measure(energies.read_log(Path(log), [run, *([step] if step else [])]), run, step, volts)
     return replace(found, titles=titles) if len(titles) == len(found.steps) else found
+
+
+def calibrate(profiles: Iterable[str | Path] = ()) -> "tuple[OwnBand, ...]":
+    """Add profiles of boards to your file of measurements; return the band of each board, target and processor.
+
+    Args:
+        profiles: directories or files of `profile` on a line to a board.
+
+    Raises:
+        DeuteronError: a profile or the file cannot be read, or a profile has no times of a chip; nothing is added then.
+    """
+    from deuteron.arch import calibration
+    from deuteron.views.profile.calibrate import measurements
+
+    if new := [one for path in profiles for one in measurements(Path(path))]:
+        calibration.add(new)
+    return calibration.bands()

@@ -31,6 +31,7 @@ class Board:
         machine: QEMU's name of the board; empty if it is not emulated.
         tick_hz: rate of the counter that `dtn_port_ticks` reads.
         directory: C files, `board.h` and linker script of its port.
+        pyocd: pyOCD's name of the chip; empty if it is emulated, or the port names none.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Board:
     machine: str
     tick_hz: int
     directory: Path
+    pyocd: str = ""
 
 
 @cache
@@ -52,19 +54,26 @@ def names() -> tuple[str, ...]:
 
 
 @cache
+def ports() -> tuple[str, ...]:
+    """Names of the boards with a port and without an emulator, sorted."""
+    return tuple(sorted(path.parent.name for path in (FIRMWARE / "port").glob(f"*/{PORT}")))
+
+
+@cache
 def load(name: str) -> Board:
     """Return the board of that name.
 
     Raises:
         OptionError: there is none; the hint lists all.
     """
-    if name not in names() and (FIRMWARE / "port" / name / PORT).is_file():
+    if name in ports():
         return read_port(FIRMWARE / "port" / name)
     if name not in names():
-        listed = ", ".join(f"`{n}`" for n in names())
+        listed, others = (", ".join(f"`{n}`" for n in group) for group in (names(), ports()))
         raise OptionError(
             f"unknown board `{name}`",
-            hint=f"the boards are {listed}; docs/guides/firmware.md explains how to use the firmware on your own board",
+            hint=f"the boards are {listed}, and with `--harness serial` {others}; docs/guides/boards.md explains how "
+            "to use your own board",
         )
     return parse(name, (resources.files("deuteron.board") / "presets" / f"{name}.toml").read_text("utf-8"))
 
@@ -106,6 +115,7 @@ def parse(name: str, text: str, directory: Path | None = None) -> Board:
     table = Table.parse(text, f"board `{name}`")
     cpu = table.table("cpu")
     emulator = table.table("emulator") if directory is None else table.table("clock")
+    debugger = table.table("debugger") if directory is not None and table.has("debugger") else None
     board = Board(
         name=name,
         title=table.text("title"),
@@ -116,7 +126,8 @@ def parse(name: str, text: str, directory: Path | None = None) -> Board:
         machine=emulator.text("machine") if directory is None else "",
         tick_hz=emulator.number("tick_hz"),
         directory=directory or FIRMWARE / "port" / name,
+        pyocd=debugger.text("pyocd") if debugger else "",
     )
-    for part in (table, cpu, emulator):
+    for part in (table, cpu, emulator, *([debugger] if debugger else ())):
         part.finish()
     return board

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from deuteron.board import image
+from deuteron.board import harness_image, image
+from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, emit
+from deuteron.board.flash import Flash
 from deuteron.board.link import SELECTION, selection
 from deuteron.board.record import Kernels
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output
+from deuteron.errors import OptionError
 from deuteron.records import FileEntry, RecordFile, entry_of
 
 
@@ -32,11 +35,22 @@ class BundleFiles:
 FILE = RecordFile("bundle.json", 2, "deuteron bundle DIR -o OUT", "write the bundle again")
 
 
-def generate(directory: Path, target: Path, options: EmitOptions, kernels: Kernels, *, force: bool) -> Sequence[str]:
+HARNESS = "dtn_harness_image.c"
+"""File with the facts that the harness sends (`firmware/harness/image.h`), for an application with one program."""
+
+_NAME_BYTES = 24
+"""Bytes of the board's name in these facts, with a zero at the end."""
+
+
+def generate(
+    directory: Path, target: Path, options: EmitOptions, kernels: Kernels, *, force: bool, harness: str | None = None
+) -> Sequence[str]:
     """Write the files of a build to `target`, all or none, and return their names.
 
+    With `harness`, the name of the board, the facts for the harness are among them.
+
     Raises:
-        OptionError, InputError: `target` exists and must not be replaced, or there is no build.
+        OptionError, InputError: `target` exists and must not be replaced, there is no build, or the name is too long.
         UnsupportedError: firmware lacks an operator or a tensor type.
     """
     output.check_output(target, force=force, record=FILE.name)
@@ -45,10 +59,13 @@ def generate(directory: Path, target: Path, options: EmitOptions, kernels: Kerne
     files = dict(emit(bundle, options))
     if kernels is Kernels.SELECTED:
         files[SELECTION] = selection(called).encode()
+    program_sha256 = entry_of((directory / manifests.PROGRAM).read_bytes()).sha256
+    if harness is not None:
+        files[HARNESS] = _harness(bundle, options, harness, program_sha256)
     record = BundleFiles(
         deuteron=version("deuteron"),
         model=bundle.name,
-        program_sha256=entry_of((directory / manifests.PROGRAM).read_bytes()).sha256,
+        program_sha256=program_sha256,
         symbol=options.symbol,
         weights=options.weights.value,
         arenas=options.arenas.value,
@@ -58,3 +75,22 @@ def generate(directory: Path, target: Path, options: EmitOptions, kernels: Kerne
     )
     output.write(target, {**files, FILE.name: FILE.to_json(record).encode()}, force=force, record=FILE.name)
     return (*files, FILE.name)
+
+
+def _harness(bundle: Bundle, options: EmitOptions, name: str, program_sha256: str) -> bytes:
+    """Return the facts for the harness: an NPU of the program runs, if its maker has a driver."""
+    if options.symbol != EmitOptions().symbol:
+        raise OptionError(
+            f"the harness runs the program `{EmitOptions().symbol}`, not `{options.symbol}`",
+            hint="leave out `--symbol`",
+        )
+    if not (name.isascii() and name.isidentifier() and len(name) < _NAME_BYTES):
+        raise OptionError(
+            f"a board cannot have the name `{name}`",
+            hint=f"give at most {_NAME_BYTES - 1} letters, digits and underscores",
+        )
+    emulated = harness_image.is_npu_emulated(bundle, npu_driver=True)
+    text = harness_image.text(
+        bundle, name, Flash(0, 0), counts_instructions=False, profiling=False, is_npu_emulated=emulated
+    )
+    return f"{image.hash_text(program_sha256)}\n{text}".encode()

@@ -38,20 +38,32 @@ def write(
 
     With `npu_driver`, the image has the driver of an NPU's maker, and the core emulates only NPUs without stand-in.
     """
-    events = len(bundle.steps) + (len(bundle.delegates) * _EVENTS_PER_PARTITION if profiling else 0)
     path = work / "harness_image.c"
-    path.write_text(
-        _TEXT.format(
-            board=board.name,
-            counts="DTN_PROFILE_INSTRUCTIONS" if board.machine else "DTN_PROFILE_TIME",
-            emulated=str(is_npu_emulated(bundle, npu_driver)).lower(),
-            latency=flash.latency_ns,
-            bandwidth=flash.bandwidth,
-            capacity=max(1, events),
-        ),
-        encoding="ascii",
+    made = text(
+        bundle,
+        board.name,
+        flash,
+        counts_instructions=bool(board.machine),
+        profiling=profiling,
+        is_npu_emulated=is_npu_emulated(bundle, npu_driver),
     )
+    path.write_text(made, encoding="ascii")
     return Source("model.harness_image", path)
+
+
+def text(
+    bundle: Bundle, board: str, flash: Flash, *, counts_instructions: bool, profiling: bool, is_npu_emulated: bool
+) -> str:
+    """Return the file's text."""
+    events = len(bundle.steps) + (len(bundle.delegates) * _EVENTS_PER_PARTITION if profiling else 0)
+    return _TEXT.format(
+        board=board,
+        counts="DTN_PROFILE_INSTRUCTIONS" if counts_instructions else "DTN_PROFILE_TIME",
+        emulated=str(is_npu_emulated).lower(),
+        latency=flash.latency_ns,
+        bandwidth=flash.bandwidth,
+        capacity=max(1, events),
+    )
 
 
 def is_npu_emulated(bundle: Bundle, npu_driver: bool) -> bool:

@@ -107,15 +107,19 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
 
 def write_hash(sha256: str, work: Path) -> Source:
     """Return the C file with the program's hash, which profiles of the image contain."""
-    text = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(sha256))
     path = work / "program.c"
-    path.write_text(
+    path.write_text(hash_text(sha256), encoding="utf-8")
+    return Source("model.program", path)
+
+
+def hash_text(sha256: str) -> str:
+    """Return the text of that file."""
+    text = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(sha256))
+    return (
         "/* SHA-256 of the .pte that the bundle was made from. */\n"
         '#include "deuteron/profile.h"\n\n'
-        f"const uint8_t dtn_profile_program[DTN_PROGRAM_HASH_BYTES] = {{{text}}};\n",
-        encoding="utf-8",
+        f"const uint8_t dtn_profile_program[DTN_PROGRAM_HASH_BYTES] = {{{text}}};\n"
     )
-    return Source("model.program", path)
 
 
 def check_output(directory: Path, *, force: bool) -> None:

@@ -59,11 +59,13 @@ GROUPS = {
         Entry("run", "Run a build, a .pte or a TFLite file on the host, or a build on a board"),
         Entry("sim", "Simulate a build: time of each kernel and fetch, and the bottleneck"),
         Entry("profile", "Measure a build's time by module, line, operator and kernel"),
+        Entry("calibrate", "Keep how much longer your boards take than estimated"),
         Entry("energy", "Show the energy of runs and steps from the log of a current meter"),
         Entry("sweep", "Evaluate models on many targets, memories and clocks"),
     ),
     "Firmware": (
         Entry("firmware", "Build firmware for a board from a build"),
+        Entry("flash", "Write firmware to a board with a debug probe"),
         Entry("bundle", "Write a build as C files for firmware of your own"),
         Entry("kernels", "Merge kernel selection files, or show the kernels of an image"),
     ),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     metavar="assembler|arrays",
     help="Write large data as an assembler file with `.incbin`, or as C arrays.",
 )
+@click.option("--harness", metavar="NAME", help="Also write the facts that the harness sends about the board NAME.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
     printer: Printer,
@@ -50,6 +51,7 @@ def command(
     weights: str,
     arenas: str,
     data: str,
+    harness: str | None,
     force: bool,
 ) -> None:
     """Write a build, TFLite file or .pte as C tables, which any project compiles with the firmware library."""
@@ -61,7 +63,15 @@ def command(
     options = EmitOptions(symbol, *places, choice(Data, "--data", data))
     selected = choice(Kernels, "--kernels", kernels)
     paths = api.bundle(
-        path, output, target=target, etrecord=etrecord, tflite=tflite, options=options, kernels=selected, force=force
+        path,
+        output,
+        target=target,
+        etrecord=etrecord,
+        tflite=tflite,
+        options=options,
+        kernels=selected,
+        harness=harness,
+        force=force,
     )
     note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:

@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
-from deuteron.cli.flash import flash_options
+from deuteron.cli.flash_options import flash_options
 from deuteron.cli.options import PATH, choice, file_options, note_missing_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--board",
     metavar="an500|an505|an547",
-    help="The board to build for; with `--harness serial` also `nucleo_h743zi` and `nucleo_u575zi`.",
+    help="The board to build for; with `--harness serial` also those of docs/guides/boards.md.",
 )
 @click.option("--port", metavar="DIR", type=PATH, help="Directory of a port of your board, instead of `--board`.")
 @click.option("-o", "--output", metavar="OUT", required=True, type=PATH, help="Directory to write.")

@@ -1,40 +1,35 @@
-"""Options for the flash model that an emulated board fetches weights from."""
+"""`deuteron flash`: writes an image to a board."""
 
-import functools
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from pathlib import Path
 
 import click
 
-from deuteron.arch.sizes import parse_size
-from deuteron.board.flash import FlashOptions
+from deuteron.cli.options import PATH
+from deuteron.cli.options import command as new_command
+from deuteron.cli.printer import Printer
+from deuteron.errors import OptionError
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
+@new_command
+@click.argument("path", metavar="DIR|IMAGE", type=PATH)
+@click.option("--board", metavar="NAME", help="A board of docs/guides/boards.md; firmware names its own.")
+@click.option("--port", metavar="DIR", type=PATH, help="Directory of a port of your board, instead of `--board`.")
+@click.option("--chip", metavar="NAME", help="pyOCD's name of the chip.  [default: that of the port]")
+@click.option("--probe", metavar="ID", help="Serial number of the debug probe, or its beginning, if there are several.")
+def command(
+    printer: Printer, *, path: Path, board: str | None, port: Path | None, chip: str | None, probe: str | None
+) -> None:
+    """Write firmware, the image of a build, or an ELF file to a board with pyOCD, and restart it.
 
-def flash_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Add the flash options to a command, which gets them as `flash`, a FlashOptions."""
+    For a build, this links the firmware with `--harness serial` first.
+    """
+    from deuteron import api
 
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        latency, bandwidth = kwargs.pop("flash_latency_ns"), kwargs.pop("flash_bandwidth")
-        kwargs["flash"] = FlashOptions(
-            latency if isinstance(latency, int) else None,
-            None if bandwidth is None else parse_size("--flash-bandwidth", str(bandwidth)),
-        )
-        return function(*args, **kwargs)
-
-    latency = click.option(
-        "--flash-latency-ns",
-        type=int,
-        metavar="N",
-        help="Emulator: latency of the flash before a fetch's first byte.  [default: the target's]",
-    )
-    bandwidth = click.option(
-        "--flash-bandwidth",
-        metavar="RATE",
-        help="Emulator: bandwidth of the flash (`100MB/s`), 0 for no limit.  [default: the one that "
-        "the build was planned for]",
-    )
-    return latency(bandwidth(run))
+    if board is not None and port is not None:
+        raise OptionError("`--board` and `--port` both name the board", hint="leave out one of them")
+    with printer.work(f"writing {path}"):
+        written = api.flash(path, port or board, chip=chip, probe=probe)
+    if printer.as_json:
+        printer.json({"schema": 1, "image": str(path), "chip": written})
+    else:
+        printer.note(f"wrote `{path}` to `{written}`")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.board.flash import FlashOptions
-from deuteron.cli.flash import flash_options
+from deuteron.cli.flash_options import flash_options
 from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer

@@ -107,7 +107,7 @@ def test_what_is_no_profile_is_said(tmp_path: Path):
     with pytest.raises(FormatError) as damaged:
         record.read(file)
     assert str(damaged.value) == (
-        f"{file}: `profile.json` has schema 99, this version of Deuteron reads schema 6\n\n"
+        f"{file}: `profile.json` has schema 99, this version of Deuteron reads schema 7\n\n"
         "hint: profile the build again"
     )
 

@@ -22,7 +22,7 @@ from tests.views.report.conftest import Open
 from tests.views.report.example_pages import HOSTILE, hostile, profile
 
 from deuteron.views.events.events import Measure, SpanKind
-from deuteron.views.events.record import NOT_MEASURED, Profile
+from deuteron.views.events.record import NOT_MEASURED, Estimate, Profile
 
 
 def one(page: Chrome, selector: str) -> WebElement:
@@ -32,6 +32,10 @@ def one(page: Chrome, selector: str) -> WebElement:
 def texts(page: Chrome, selector: str) -> list[str]:
     """Markup of the visible parts."""
     return [found.text for found in page.find_elements(By.CSS_SELECTOR, selector) if found.is_displayed()]
+
+
+def rows(page: Chrome) -> list[WebElement]:
+    return page.find_elements(By.CSS_SELECTOR, "#table tbody tr")
 
 
 def row_names(page: Chrome) -> list[str]:
@@ -334,6 +338,19 @@ def test_counted_instructions_are_no_time(show: Open):
     assert set(texts(page, ".kind")) == {"counted instructions, no time of any chip"}
     assert one(page, "#table th[data-column=ticks]").text.startswith("instr.")
     assert one(page, "#summary").text.splitlines()[:2] == ["one run, counted", "1,000 instr."]
+
+
+def test_estimates_have_columns_where_there_are_some(show: Open):
+    found = profile()
+    columns = "#table thead [data-column=estimate], #table thead [data-column=ratio]"
+    assert texts(show(found), columns) == []
+    kernel = next(event for event in found.stream.median().events if event.kind is SpanKind.KERNEL)
+    estimate = Estimate(kernel.partition, kernel.index, 2 * kernel.ticks)
+    page = show(replace(found, estimates=(estimate,)))
+    assert texts(page, columns) == ["estimate", "ratio"]
+    heads = texts(page, "#table thead th")
+    ratios = [row.find_elements(By.CSS_SELECTOR, "th, td")[heads.index("ratio")].text for row in rows(page)]
+    assert [ratio for ratio in ratios if ratio] == ["0.50"]
 
 
 def test_operators_that_nobody_simulates_are_told(show: Open):

@@ -14,7 +14,7 @@ from deuteron.views.events.events import Measure, SpanKind, Stream
 
 NAME = "profile.json"
 _WRITTEN = "give a profile of `deuteron profile DIR`"
-FILE = RecordFile(NAME, 6, "deuteron profile DIR", "profile the build again")
+FILE = RecordFile(NAME, 7, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,21 @@ class CpuOp:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimated length of a kernel call, of a whole partition, or of an operator on the CPU.
+
+    Attributes:
+        partition: the partition; -1 for an operator on the CPU.
+        index: number of the kernel call or operator; -1 for the whole partition.
+        ticks: of the stream's clock.
+    """
+
+    partition: int
+    index: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Bytes of a part of the firmware: a section, a module or a kernel."""
 
@@ -134,11 +149,12 @@ class Profile:
         npu_macs_per_cycle: MACs per cycle of the array, for utilisation; 0 without an NPU.
         npu_hz: clock of the NPU.
         sections: sizes of the firmware, none without firmware.
-        basis: assumptions of simulated and estimated times; none for others.
+        basis: assumptions of simulated and estimated times, and of `estimates`; none without these.
         npu_measure: origin of the cycles of kernel calls; a compiler that estimates them also estimates MACs and bytes.
         quality: the build's quality figures of its program.
         depth_first: sentences about depth-first chains of CPU operators in firmware, if any.
         state: the tensors that last from one run to the next, with their sizes.
+        estimates: of what a board measured or counted.
     """
 
     model: str
@@ -159,6 +175,7 @@ class Profile:
     quality: Quality = NOT_MEASURED
     depth_first: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
 
 
 def read(path: Path) -> Profile:
@@ -207,6 +224,7 @@ def _wrong_numbers(profile: Profile) -> Iterator[str]:
             numbers += ((f"a size in memory `{memory.name}`", value) for value in sizes)
     for op in profile.cpu_ops:
         numbers += [(f"MACs of `{op.name}`", op.macs), (f"bytes of `{op.name}`", op.nbytes)]
+    numbers += ((f"ticks of the estimate for {e.index} of npu {e.partition}", e.ticks) for e in profile.estimates)
     numbers += ((f"bytes of section `{section.name}`", section.nbytes) for section in profile.sections)
     yield from (f"{value} as {title}" for title, value in numbers if value < 0)
 

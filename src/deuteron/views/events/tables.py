@@ -48,6 +48,8 @@ class Row:
         cycles: minimum cycles of the NPU, by the cycle model.
         limits: ticks by their limit.
         parts: keys of the parts in it.
+        estimate: estimated ticks of those kernels and operators that have an estimate.
+        compared: own ticks of these.
     """
 
     name: str
@@ -62,6 +64,8 @@ class Row:
     cycles: int = 0
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     parts: tuple[Key, ...] = ()
+    estimate: int = 0
+    compared: int = 0
 
     @property
     def depth(self) -> int:
@@ -77,6 +81,11 @@ class Row:
     def ticks(self) -> int:
         """Return all its ticks."""
         return self.own + self.wait + self.dispatch
+
+    @property
+    def ratio(self) -> float | None:
+        """Return the ratio of the ticks to their estimate; None without one."""
+        return self.compared / self.estimate if self.estimate else None
 
     @property
     def bound(self) -> str:
@@ -98,6 +107,8 @@ class Row:
             macs=self.macs + other.macs,
             nbytes=self.nbytes + other.nbytes,
             cycles=self.cycles + other.cycles,
+            estimate=self.estimate + other.estimate,
+            compared=self.compared + other.compared,
             limits=limits,
             parts=self.parts if self.parts == other.parts else (*self.parts, *other.parts),
         )
@@ -141,6 +152,7 @@ def parts_of_all_runs(profile: Profile) -> tuple[TimedPart, ...]:
 
 def _parts(profile: Profile, events: Iterable[Event]) -> tuple[TimedPart, ...]:
     by_key: dict[Key, TimedPart] = {}
+    estimates = {(each.partition, each.index): each.ticks for each in profile.estimates}
     for event, overhead in with_overhead(events):
         part = part_of(profile, event)
         wait = sum(e.ticks for e in overhead if e.kind is SpanKind.WAIT)
@@ -148,7 +160,14 @@ def _parts(profile: Profile, events: Iterable[Event]) -> tuple[TimedPart, ...]:
         part = replace(part, row=replace(part.row, wait=wait, dispatch=dispatch, parts=(part.key,)))
         before = by_key.get(part.key)
         by_key[part.key] = part if before is None else replace(before, row=before.row + part.row)
-    return tuple(by_key.values())
+    return tuple(_estimated(part, estimates.get(part.key[1:], 0)) for part in by_key.values())
+
+
+def _estimated(part: TimedPart, estimate: int) -> TimedPart:
+    """Return the part with its estimate, 0 for none; overhead has none."""
+    if not estimate or not part.row.calls:
+        return part
+    return replace(part, row=replace(part.row, estimate=estimate, compared=part.row.own))
 
 
 def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event, ...]]]:

@@ -7,7 +7,7 @@ from deuteron.errors import OptionError
 from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.record import Profile
-from deuteron.views.events.tables import Row, left_out, total, utilisation, whole_utilisation, with_lines
+from deuteron.views.events.tables import Row, left_out, parts, total, utilisation, whole_utilisation, with_lines
 
 SORTS = ("time", "order", "macs", "bytes", "name")
 """Values of `--sort`; the first is the default, except for modules, which form a tree."""
@@ -84,6 +84,10 @@ def summary(profile: Profile) -> Iterator[str]:
         yield f"{share:.3%} of the time in NPU partitions is attributed"
     if (lines := with_lines(profile)) is not None:
         yield f"{lines:.3%} of the time of kernels and operators has lines of the model"
+    listed = parts(profile)
+    if expected := sum(part.row.estimate for part in listed):
+        ratio = sum(part.row.compared for part in listed) / expected
+        yield f"kernels and operators with an estimate took {ratio:.2f} times their estimates"
     used = whole_utilisation(profile)
     if used is not None:
         yield f"{used:.1%} MAC utilisation in that time"
@@ -116,20 +120,24 @@ def _amount(profile: Profile, ticks: int) -> str:
 def table(profile: Profile, rows: Sequence[Row], by: str) -> Iterator[str]:
     """Yield the rows as text."""
     whole = total(profile) or 1
+    has_estimates = any(row.estimate for row in rows)
 
     def amount(ticks: int) -> str:
         return _amount(profile, ticks)
 
+    estimates = f"{'estimate':>12} {'ratio':>6} " if has_estimates else ""
     yield (
-        f"{unit(profile):>12} {'share':>7} {'own':>12} {'wait':>10} {'dispatch':>10} {'calls':>6} {'MACs':>13} "
-        f"{'bytes':>11} {'used':>6} {'bound':<8} {by}"
+        f"{unit(profile):>12} {'share':>7} {'own':>12} {estimates}{'wait':>10} {'dispatch':>10} {'calls':>6} "
+        f"{'MACs':>13} {'bytes':>11} {'used':>6} {'bound':<8} {by}"
     )
     for row in rows:
         used = utilisation(row, profile)
+        known = (amount(row.estimate), f"{row.ratio:.2f}") if row.ratio is not None else ("-", "-")
+        estimates = f"{known[0]:>12} {known[1]:>6} " if has_estimates else ""
         yield (
-            f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.own):>12} {amount(row.wait):>10} "
-            f"{amount(row.dispatch):>10} {row.calls:>6,} {_count(row, row.macs):>13} {_count(row, row.nbytes):>11} "
-            f"{'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
+            f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.own):>12} {estimates}"
+            f"{amount(row.wait):>10} {amount(row.dispatch):>10} {row.calls:>6,} {_count(row, row.macs):>13} "
+            f"{_count(row, row.nbytes):>11} {'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
             f"{'  ' * row.depth}{row.name}{f'  {row.detail}' if row.detail else ''}"
         )
 
@@ -174,6 +182,8 @@ def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]
                 "macs": row.macs,
                 "bytes": row.nbytes,
                 "utilisation": utilisation(row, profile),
+                "estimate": row.estimate or None,
+                "ratio": row.ratio,
                 "bound": row.bound,
             }
             for row in rows

@@ -20,6 +20,7 @@ from deuteron.views.events.sources import etdump, host
 from deuteron.views.events.sources import packets as board
 from deuteron.views.memory import arena_planning
 from deuteron.views.profile import subject as builds
+from deuteron.views.profile.estimates import with_estimates
 from deuteron.views.profile.subject import Build
 
 _STAND_IN = (
@@ -59,7 +60,7 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
     received = board.read(report.packets, build.program_sha256, PACKETS)
     stream = stream_of(build, received.packets, PACKETS)
     running = replace(build, sections=_sections(built.record), arena=arena_planning(build.directory))
-    made_here = builds.profile(running, name, stream)
+    made_here = with_estimates(build, builds.profile(running, name, stream), 0, has_npu=False)
     stand_in = (_STAND_IN,) if built.record.sizes.module("stand_in").total else ()
     return BoardProfile(made_here, report.packets, (*received.warnings, *stand_in))
 

@@ -9,6 +9,7 @@ from deuteron.views.events.sources import packets
 from deuteron.views.memory import arena_planning
 from deuteron.views.profile import on_board
 from deuteron.views.profile import subject as builds
+from deuteron.views.profile.estimates import with_estimates
 from deuteron.views.profile.on_board import BoardProfile
 from deuteron.views.profile.subject import Build
 from deuteron.views.run.line import NPU_EMULATED, LineOptions, connected, expected_of_build
@@ -40,5 +41,7 @@ def profile(build: Build, options: LineOptions, inputs: Sequence[Sequence[Array]
     received = packets.read(sent, build.program_sha256, options.name)
     running = replace(build, arena=arena_planning(build.directory))
     profiled = builds.profile(running, identity.board, on_board.stream_of(build, received.packets, options.name))
+    has_npu = not (identity.is_npu_emulated or identity.counts_instructions)
+    profiled = with_estimates(build, profiled, identity.core_hz, has_npu=has_npu)
     emulated = (NPU_EMULATED,) if identity.is_npu_emulated else ()
     return BoardProfile(profiled, sent, (*received.warnings, *emulated))

@@ -160,6 +160,8 @@ def _row(profile: Profile, row: Row, numbers: Mapping[Key, int]) -> Plain:
         "own": row.own,
         "wait": row.wait,
         "dispatch": row.dispatch,
+        "estimate": row.estimate,
+        "ratio": row.ratio,
         "calls": row.calls,
         "macs": row.macs,
         "bytes": row.nbytes,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from deuteron.arch import targets
+from deuteron.arch import calibration, targets
 from deuteron.arch.engine import Engine
 from deuteron.arch.silicon import Band, band
 from deuteron.builds import hazards
@@ -102,8 +102,8 @@ class Simulation:
 
     @property
     def basis(self) -> tuple[str, ...]:
-        """Return the assumptions of the times: rates, resident weights, and published differences from silicon."""
-        band = [] if self.band is None else [str(self.band)]
+        """Return the assumptions of the times: rates, resident weights, and known differences from silicon."""
+        band = [*([] if self.band is None else [str(self.band)]), *map(str, calibration.bands(self.target, "npu"))]
         schedules = [run.entry.schedule for run in self.partitions if run.timeline.measure is Measure.ESTIMATED]
         if schedules:
             clock = f"NPU at {self.engine.clock / 1e6:g} MHz"

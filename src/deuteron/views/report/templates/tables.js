@@ -19,6 +19,10 @@ const COLUMNS = [
     show: (row) => share(row.ticks / Math.max(1, data.ticks)), bar: true },
   { id: "own", title: "own", hint: `${TIME_UNIT.name} of kernels and operators themselves, ${data.measure}`,
     show: (row) => asTime(row.own) },
+  { id: "estimate", title: "estimate", hint: `${TIME_UNIT.name} of kernels and operators with an estimate, estimated`,
+    show: (row) => (row.estimate ? asTime(row.estimate) : "") },
+  { id: "ratio", title: "ratio", hint: "of these to their estimate", value: (row) => row.ratio ?? -1,
+    show: (row) => (row.ratio === null ? "" : row.ratio.toFixed(2)) },
   { id: "wait", title: "wait", hint: `${TIME_UNIT.name} of waiting for weights, ${data.measure}`,
     show: (row) => asTime(row.wait) },
   { id: "dispatch", title: "dispatch", hint: `${TIME_UNIT.name} of starting the kernels, ${data.measure}`,
@@ -30,7 +34,8 @@ const COLUMNS = [
   { id: "used", title: "used", hint: `share of the MACs that the NPU's array could do in the row's time, ${data.measure}`,
     value: (row) => row.used ?? -1, show: (row) => (row.used === null ? "" : share(row.used)) },
   { id: "bound", title: "bound", text: true, hint: "what limits most of it" },
-].filter((column) => column.id !== "wait" || data.tables.kernel.some((row) => row.wait));
+].filter((column) => !["wait", "estimate", "ratio"].includes(column.id) ||
+  data.tables.kernel.some((row) => row[column.id]));
 
 /** Tables under tabs; a click on a column title sorts. */
 class Tables {

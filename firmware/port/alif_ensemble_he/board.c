@@ -1,0 +1,1 @@
+#include "../alif/ensemble.h"

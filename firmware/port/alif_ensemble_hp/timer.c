@@ -1,0 +1,2 @@
+/* The deadline timer, for the wait for the NPU. */
+#include "systick_timer.h"

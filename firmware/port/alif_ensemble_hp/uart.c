@@ -1,0 +1,1 @@
+#include "../alif/uart2.h"

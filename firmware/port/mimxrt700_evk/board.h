@@ -1,0 +1,26 @@
+/**
+ * @file
+ * Core 0 of NXP's MIMXRT700-EVK, at the 192 MHz of the oscillator FRO1. Never run on silicon.
+ */
+#ifndef DTN_BOARD_H
+#define DTN_BOARD_H
+
+#include <stdint.h>
+
+#include "core.h"
+#include "cycles.h"
+#include "stack_limit_v8.h"
+
+#define DTN_TICKS_HZ UINT32_C(192000000)
+#define DTN_CORE_HZ UINT32_C(192000000)
+
+/** Ticks are cycles of the core. */
+#define DTN_BOARD_COUNTER DTN_DWT_CYCCNT
+
+/** No interrupt is used. */
+#define DTN_BOARD_INTERRUPTS(X)
+
+/** Sets the clocks of core and SRAM, and starts the cache of the code bus and the cycle counter. */
+void dtn_board_start(void);
+
+#endif /* DTN_BOARD_H */

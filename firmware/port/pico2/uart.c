@@ -1,0 +1,78 @@
+/* UART0, a PL011, on GP0 (transmit) and GP1 (receive), polled. Registers and bits are those of the RP2350's headers. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "board.h"
+#include "deuteron/harness.h"
+#include "deuteron/port.h"
+#include "uart.h"
+
+typedef struct {
+    volatile uint32_t dr;
+    volatile uint32_t rsr;
+    uint32_t reserved0[4];
+    const volatile uint32_t fr;
+    uint32_t reserved1[2];
+    volatile uint32_t ibrd;
+    volatile uint32_t fbrd;
+    volatile uint32_t lcr_h;
+    volatile uint32_t cr;
+} pl011_t;
+DTN_CHECK_OFFSET(pl011_t, fr, 0x18);
+DTN_CHECK_OFFSET(pl011_t, ibrd, 0x24);
+DTN_CHECK_OFFSET(pl011_t, cr, 0x30);
+
+#define UART ((pl011_t *)0x40070000U)
+
+enum { FR_RXFE = 1 << 4, FR_TXFF = 1 << 5, LCR_8_BITS_FIFO = 7 << 4, CR_ON = 1 | 3 << 8 };
+
+#define RESETS (*(volatile uint32_t *)0x40020000U)
+#define RESETS_DONE (*(const volatile uint32_t *)0x40020008U)
+#define RESET_UART_AND_PINS (UINT32_C(1) << 26 | UINT32_C(1) << 9 | UINT32_C(1) << 6)
+
+/* A pin's function, and its pad: input enabled, output disabled, isolated from the device. */
+#define PIN_CTRL(pin) (((volatile uint32_t *)0x40028004U)[2 * (pin)])
+#define PAD(pin) (((volatile uint32_t *)0x40038004U)[pin])
+#define PAD_INPUT (UINT32_C(1) << 6)
+#define PAD_NO_OUTPUT (UINT32_C(1) << 7)
+#define PAD_ISOLATED (UINT32_C(1) << 8)
+
+enum { TX = 0, RX = 1, FUNCTION_UART = 2 };
+
+static void use_pin(uint32_t pin)
+{
+    PAD(pin) = (PAD(pin) & ~PAD_NO_OUTPUT) | PAD_INPUT;
+    PIN_CTRL(pin) = FUNCTION_UART;
+    PAD(pin) &= ~PAD_ISOLATED;
+}
+
+void dtn_uart_start(void)
+{
+    RESETS &= ~RESET_UART_AND_PINS;
+    while ((RESETS_DONE & RESET_UART_AND_PINS) != RESET_UART_AND_PINS) {
+    }
+    use_pin(TX);
+    use_pin(RX);
+    uint32_t divisor = (4 * DTN_CORE_HZ + DTN_UART_BAUD / 2) / DTN_UART_BAUD; /* in 1/64, of 16 samples a bit */
+    UART->ibrd = divisor / 64;
+    UART->fbrd = divisor % 64;
+    UART->lcr_h = LCR_8_BITS_FIFO;
+    UART->cr = CR_ON;
+}
+
+int32_t dtn_port_getc(void)
+{
+    return (UART->fr & FR_RXFE) == 0 ? (int32_t)(UART->dr & 0xFFU) : -1;
+}
+
+bool dtn_port_putc(uint8_t byte)
+{
+    uint32_t start = dtn_port_ticks();
+    while ((UART->fr & FR_TXFF) != 0) {
+        if (dtn_port_ticks() - start > DTN_TICKS_HZ) {
+            return false;
+        }
+    }
+    UART->dr = byte;
+    return true;
+}

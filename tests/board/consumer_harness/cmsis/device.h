@@ -1,0 +1,4 @@
+#include <stddef.h>
+#include <stdint.h>
+
+extern uint32_t SystemCoreClock;
