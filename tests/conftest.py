@@ -27,7 +27,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 """No test fails because the computer is busy."""
 
-os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no-configuration")
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parents[1] / "build" / "no-configuration")
 """Reports do not have a developer's own measurements."""
 
 

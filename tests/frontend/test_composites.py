@@ -59,6 +59,9 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.nansum(x / x.relu(), 1) + torch.nansum(y),
     lambda x, y: functional.pdist(torch.cat([x, y])),
     lambda x, y: torch.addr(x @ y.t(), x[0, :2], y[0, :2], alpha=0.5) + torch.addmv(x[:, 0], y, x[1]),
+    lambda x, y: functional.cross_entropy(x, y[:, :7].argmax(1)) + functional.cross_entropy(x[0], x[1].argmax()),
+    lambda x, y: functional.cross_entropy(x, torch.tensor([3, 0]), ignore_index=0, reduction="none"),
+    lambda x, y: functional.nll_loss(x, torch.tensor([3, 0]), ignore_index=3) + functional.nll_loss(y, x.argmax(1)),
     lambda x, y: torch.trapezoid(x, dx=0.5) + torch.trapz(y, dx=2.0, dim=1),
 ]
 

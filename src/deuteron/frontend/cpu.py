@@ -55,6 +55,9 @@ _LISTED = 4
 _KEY = "deuteron_cpu_op"
 """Key of a node's metadata: its index among the CPU operators. Emitted nodes keep it."""
 
+_MOST_DIMENSIONS = 4
+"""Most dimensions of the input of a convolution that ExecuTorch's kernels compute."""
+
 _VIEW = "executorch_prim::et_view"
 """Operator of views without planned memory, which the graph does not contain."""
 
@@ -69,6 +72,12 @@ def cpu_ops(graph: fx.Graph, nodes: Iterable[Node] = ()) -> tuple[CpuOp, ...]:
     for node in _called(graph):
         node.meta[_KEY] = len(listed)
         name, source, computes = operator_name(node.target), source_of(node), name_of(node)
+        if base_name(node.target) == "convolution" and node.all_input_nodes[0].meta["val"].dim() > _MOST_DIMENSIONS:
+            raise UnsupportedError(
+                f"no kernel computes a `{name}` over three dimensions{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else None,
+                hint="write it as layers over two dimensions of each slice, and sums of these",
+            )
         added = is_qdq(node) or computes not in reasons
         work, why = _ADDED.get(base_name(node.target), _OTHER) if added else (Work.NOTHING, reasons[computes])
         sources = (source,) if source else ()

@@ -90,11 +90,13 @@ def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
     """Check that an exported model has fixed shapes and float32 floats, or complex numbers if `takes_complex`.
 
     Raises:
-        UnsupportedError: a shape depends on data or was declared dynamic, an output has no elements, or floats are
-            not float32.
+        UnsupportedError: a shape depends on data or was declared dynamic, an output has no elements, floats are not
+            float32, or an operator inverts or decomposes a matrix.
     """
     for node in model.graph.nodes:
         value: object = node.meta.get("val")
+        if called(node) in _MATRIX_FUNCTIONS:
+            raise _no_matrix_function(node)
         if isinstance(value, torch.Tensor):
             _need_fixed_shape(node, value)
             if value.dtype != torch.float32 and (
@@ -105,6 +107,26 @@ def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
     map_arg(model.graph.output_node().args, outputs.append)
     for index, node in enumerate(outputs):
         _need_elements(node, index)
+
+
+_NAMES_OF_MATRIX_FUNCTIONS = """
+_linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd cholesky det inverse linalg_cholesky
+linalg_cholesky_ex linalg_det linalg_eigh linalg_inv linalg_inv_ex linalg_lstsq linalg_lu_factor linalg_matrix_exp
+linalg_pinv linalg_qr linalg_solve linalg_solve_ex linalg_svd matrix_exp
+"""
+_MATRIX_FUNCTIONS = frozenset(_NAMES_OF_MATRIX_FUNCTIONS.split())
+"""Operators that invert or decompose a matrix, or solve equations."""
+
+
+def _no_matrix_function(node: fx.Node) -> UnsupportedError:
+    source = source_of(node)
+    return UnsupportedError(
+        f"`{called(node)}` inverts or decomposes a matrix, which no target computes"
+        f"{f', at `{source.code}`' if source else ''}",
+        where=str(source) if source else None,
+        hint="compute it in the application, or before the build if the matrix is constant; write a determinant or an "
+        "inverse of two rows as its formula",
+    )
 
 
 def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:

@@ -241,6 +241,31 @@ def _added_outer_product(x: Any, a: Any, b: Any, beta: float = 1, alpha: float =
     return x * beta + a.unsqueeze(1) * b * alpha
 
 
+def _class_loss(
+    scores: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, *_: float
+) -> Any:
+    """Return the negative log-likelihoods of classes: their mean, their sum or themselves."""
+    del weight
+    classes = torch.arange(scores.shape[-1])
+    is_target = ((target.unsqueeze(-1) == classes) & (target != ignore_index).unsqueeze(-1)).to(scores.dtype)
+    losses = -(scores * is_target).sum(-1)
+    if reduction == 0:
+        return losses
+    return losses.sum() / is_target.sum() if reduction == 1 else losses.sum()
+
+
+def _cross_entropy(scores: Any, target: Any, *args: Any) -> Any:
+    return _class_loss(scores.log_softmax(-1), target, *args)
+
+
+def _power_of_two(x: Any) -> Any:
+    return (x * math.log(2)).exp()
+
+
+def _complement_of_error_function(x: Any) -> Any:
+    return 1 - x.erf()
+
+
 def _between(x: Any, end: Any, weight: float) -> Any:
     return x + (end - x) * weight
 
@@ -256,6 +281,10 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.copysign.Tensor: _with_sign,
     aten.copysign.Scalar: _with_sign,
     aten.cross.default: _cross,
+    aten.cross_entropy_loss.default: _cross_entropy,
+    **dict.fromkeys((aten.nll_loss.default, aten.nll_loss_nd.default), _class_loss),
+    aten.erfc.default: _complement_of_error_function,
+    aten.exp2.default: _power_of_two,
     aten.cummax.default: _largest_so_far,
     aten.cummin.default: _smallest_so_far,
     aten.dist.default: _norm_of_difference,
@@ -308,7 +337,7 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _is_listed(node: fx.Node) -> bool:
-    return bool(node.target in _BY_HAND or called(node) in NAMES)
+    return node.target not in _TABLES and bool(node.target in _BY_HAND or called(node) in NAMES)
 
 
 def _replace(model: fx.GraphModule, is_meant: Callable[[fx.Node], bool]) -> None:
@@ -325,6 +354,10 @@ def _has_form(node: fx.Node) -> bool:
         return all(user.args[1] == 0 for user in node.users)
     if node.target in _FOR_FLOATS:
         return all(one.meta["val"].is_floating_point() and one.meta["val"].numel() for one in node.all_input_nodes)
+    if node.target in _LOSSES:
+        scores, target = (cast(fx.Node, one).meta["val"] for one in node.args[:2])
+        has_plain_options = node.args[2:3] in ((), (None,)) and not any(node.args[5:])
+        return scores.dim() <= 2 and not target.is_floating_point() and has_plain_options and not node.kwargs
     if node.target in (aten.div.Tensor_mode, aten.floor_divide.default):
         return isinstance(node.args[1], fx.Node) and bool(node.meta["val"].is_floating_point())
     return True
@@ -337,8 +370,13 @@ _FOR_FLOATS = frozenset(
         aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
     }
 )  # fmt: skip
+_LOSSES = frozenset({aten.cross_entropy_loss.default, aten.nll_loss.default, aten.nll_loss_nd.default})
+_TABLES = frozenset({aten.erfc.default, aten.exp2.default})
+"""Functions of which a CPU with int8 operators makes tables."""
+
 _NOWHERE = frozenset(
     {
+        *_LOSSES, *_TABLES,
         aten.addmv.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default, aten.isclose.default,
         aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
     }
