@@ -6,6 +6,7 @@ from semantic_cases import (
     constants,
     containers,
     control,
+    core_aten,
     indices,
     layers,
     numbers,
@@ -21,7 +22,7 @@ KINDS: tuple[Cases, ...] = tuple(
     kind.CASES
     for kind in (
         *(numbers, state, stateful, aliasing, control, constants, containers, indices),
-        *(layers, sequences, structure, blocks, rewritten),
+        *(layers, sequences, structure, blocks, rewritten, core_aten),
     )
 )
 CASES: tuple[Case, ...] = tuple(case for kind in KINDS for case in kind)
