@@ -51,6 +51,7 @@ from deuteron.frontend.quantize import (
     indexing,
     inplace,
     integers,
+    long_sums,
     masks,
     norms,
     operator_aliases,
@@ -349,6 +350,8 @@ class Flow:
         else:
             signals.write(model)
         decompositions.write(model)
+        if self._has_cortex_m:
+            long_sums.write(model)
         self.npu_backend.write(model)
         if self._has_cortex_m and self.npu_backend.has_npu and self.options.activations is Activations.INT8:
             cpu_divisions.leave_to_cpu(model, self._batches())
