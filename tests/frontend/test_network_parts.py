@@ -1,0 +1,42 @@
+"""Small parts of networks build, and the programs compute what quantised PyTorch does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deuteron import api
+
+
+class Shortcut(nn.Module):
+    """A sum with a ReLU whose range is that of a concatenation, which has negative values, as in ShuffleNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 6, 1), nn.Conv2d(6, 6, 1)
+        self.down, self.pool = nn.Conv2d(6, 6, 2, 2), nn.AvgPool2d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        y = torch.relu(self.second(x) + x)
+        return torch.cat([self.down(y), self.pool(y)], 1)
+
+
+PARTS: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
+    (Shortcut, (1, 1, 8, 8)),
+]
+
+
+@pytest.mark.parametrize(("part", "shape"), PARTS)
+def test_a_part_builds_and_agrees(part: Callable[[], nn.Module], shape: tuple[int, ...], tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(shape),) for _ in range(4)]
+    module = part().eval()
+    api.build(module, inputs[0], target="cortex-m55", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()
+    (given,) = api.run(tmp_path / "build", (inputs[0][0].numpy(),))
+    noise = module(inputs[0][0]) - torch.as_tensor(given)
+    assert noise.square().sum() < 0.01 * module(inputs[0][0]).square().sum()
