@@ -124,9 +124,9 @@ class Tables:
         The operands are the values that it quantises, for each stored value from the least to the largest.
         """
         for node in list(self._program.graph.nodes):
-            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype:
-                if sources := self._sources(node.args[0]):
-                    yield node, cast(fx.Node, next(iter(sources)).args[0]), self._values(node, sources)
+            is_quantize = _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype
+            if is_quantize and (sources := self._sources(node.args[0])):
+                yield node, cast(fx.Node, next(iter(sources)).args[0]), self._values(node, sources)
 
     def clamps(self) -> Iterable[tuple[fx.Node, fx.Node]]:
         """Yield each clamp that changes values within its output range, and the quantise node after it.
