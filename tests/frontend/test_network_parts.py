@@ -24,8 +24,35 @@ class Shortcut(nn.Module):
         return torch.cat([self.down(y), self.pool(y)], 1)
 
 
+class Pooling(nn.Module):
+    """Attention over all pixels and over all rows, whose shares are far below 1/256."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.scores = nn.Conv2d(1, 8, 3, padding=1), nn.Conv2d(8, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.features(x))
+        shares = self.scores(y).flatten(2).softmax(2)
+        rows = y.mean(3).softmax(2)
+        return torch.cat([y.flatten(2) @ shares.transpose(1, 2), (y.mean(3) * rows).sum(2, keepdim=True)], 1)
+
+
+class Columns(nn.Module):
+    """A softmax over another dimension than the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(4, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.first(x).softmax(1) * self.second(x)).sum(1)
+
+
 PARTS: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
     (Shortcut, (1, 1, 8, 8)),
+    (Pooling, (1, 1, 40, 40)),
+    (Columns, (1, 300, 4)),
 ]
 
 
