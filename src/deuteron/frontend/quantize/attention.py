@@ -62,17 +62,21 @@ def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     match scores.target, scores.args:
         case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= LEAST:
             excluded = constant_value(model, mask)
-            _check_rows(scores, excluded, value)
         case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= LEAST:
             allowed = constant_value(model, mask)
             excluded = None if allowed is None else ~allowed
-            _check_rows(scores, excluded, value)
         case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
             added = constant_value(model, bias)
             return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, bias, added)
         case _:
             return None
-    return None if excluded is None else masked_softmax(model, node, x, excluded)
+    if excluded is None:
+        return None
+    empty = excluded.all(-1, keepdim=True)
+    if empty.any() and math.isfinite(value):  # equal scores, whatever the number
+        kept = constant(model, node, f"{node.name}_kept", (~empty).float())
+        x, excluded = call(node, aten.mul.Tensor, x, kept), excluded & ~empty
+    return masked_softmax(model, node, x, excluded)
 
 
 def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
