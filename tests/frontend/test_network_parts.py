@@ -67,3 +67,12 @@ def test_a_part_builds_and_agrees(part: Callable[[], nn.Module], shape: tuple[in
     (given,) = api.run(tmp_path / "build", (inputs[0][0].numpy(),))
     noise = module(inputs[0][0]) - torch.as_tensor(given)
     assert noise.square().sum() < 0.01 * module(inputs[0][0]).square().sum()
+
+
+def test_many_groups_with_more_outputs_than_inputs_run_on_the_cpu_beside_a_neutron(tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 3, 8, 8),) for _ in range(4)]
+    module = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3, groups=32), nn.ReLU()).eval()
+    api.build(module, inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()
