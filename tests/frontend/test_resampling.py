@@ -27,7 +27,7 @@ WAYS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
         [aten.reshape.default, aten.reshape.default, aten.pixel_shuffle.default, aten.reshape.default],
     ),
     (
-        lambda x: functional.fold(x.reshape(1, 16, 6), (5, 7), 2, stride=(2, 3), padding=(0, 1)),
+        lambda x: functional.fold(x.reshape(1, 16, 6), (5, 8), 2, stride=(2, 3), padding=(0, 1), dilation=(1, 2)),
         [aten.reshape.default, aten.reshape.default, aten.conv_transpose2d.input, aten.reshape.default],
     ),
     (lambda x: functional.interpolate(x, scale_factor=2, mode="bicubic"), PRODUCTS),
@@ -49,3 +49,17 @@ def test_grids_that_differ_per_sample_stay():
     grids = torch.cat([GRID, GRID / 2])
     found = left(resampling.write, lambda x: functional.grid_sample(x, grids, align_corners=False), (2, 4, 4, 6))
     assert found == [aten.grid_sampler.default]
+
+
+OVERLAPPING: list[Callable[[Tensor], Tensor]] = [
+    lambda x: functional.fold(x.reshape(1, 16, 6), (5, 7), 2, stride=(2, 3), padding=(0, 1)),
+    lambda x: functional.fold(x.reshape(1, 8, 12), (15, 1), (4, 1)),
+    lambda x: functional.fold(x.reshape(1, 16, 6), (4, 3), (4, 2), padding=(1, 0)),
+    lambda x: functional.fold(x.reshape(1, 24, 4), (4, 4), (4, 3), padding=(2, 1), stride=(3, 2)),
+]
+
+
+@pytest.mark.parametrize("function", OVERLAPPING)
+def test_overlapping_windows_are_added(function: Callable[[Tensor], Tensor]):
+    allowed = {aten.reshape.default, aten.permute.default, aten.slice.Tensor, aten.constant_pad_nd.default}
+    assert {*left(resampling.write, function, (1, 4, 4, 6))} <= {*allowed, aten.add.Tensor}

@@ -236,6 +236,8 @@ def partitioner(
                 name = node.meta.get("custom", {}).get(QUANTIZED, "")
                 if name in rejected.kept:
                     npu_backend.keep(node, rejected.kept[name])
+                elif reason := cpu_only_reason(node):
+                    npu_backend.keep(node, reason)
                 elif name in rejected.on_cpu:
                     node.meta[WHY] = rejected.on_cpu[name]
             result = npu.partition(exported_program)

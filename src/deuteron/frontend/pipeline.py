@@ -23,7 +23,7 @@ from deuteron.frontend.backends import select
 from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
-from deuteron.frontend.cortex_m import cpu_divisions, least_divisor, lowering_check, program_checks
+from deuteron.frontend.cortex_m import cpu_divisions, least_divisor, lowering_check, program_checks, softmax_scales
 from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
@@ -51,6 +51,7 @@ from deuteron.frontend.quantize import (
     indexing,
     inplace,
     integers,
+    long_sums,
     masks,
     norms,
     operator_aliases,
@@ -351,6 +352,11 @@ class Flow:
         else:
             signals.write(model)
         decompositions.write(model)
+        if self._has_cortex_m:
+            long_sums.write(model)
+        is_int8, is_fixed = self.options.activations is Activations.INT8, not self.npu_backend.measures_softmax
+        if self._has_cortex_m and is_int8 and is_fixed and self.train is None:
+            softmax_scales.refine(model, self._batches())
         self.npu_backend.write(model)
         if self._has_cortex_m and self.npu_backend.has_npu and self.options.activations is Activations.INT8:
             cpu_divisions.leave_to_cpu(model, self._batches())

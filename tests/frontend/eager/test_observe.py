@@ -143,6 +143,21 @@ class Slots:
         self.step = 0
 
 
+class Computed(Slots):
+    """A constant with the name of a slot, as the constants of mpmath have."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def step(self) -> list[float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return [0.5]
+
+
+def of_a_property(m: Any, x: Tensor) -> Tensor:
+    return x * m.state.step[0]
+
+
 def in_slots(m: Any, x: Tensor) -> Tensor:
     m.state.step += 1
     return x if m.state.step < 500 else x * 2
@@ -346,6 +361,7 @@ PURE: list[Callable[[], nn.Module]] = [
     lambda: Net(cached, tables={}),
     lambda: Net(collected, found={}, listed=[]),
     lambda: Net(logged),
+    lambda: Net(of_a_property, state=Computed()),
     lambda: Net(
         counted_by_key, seen=collections.defaultdict(list), calls={"all": 0}, shapes=collections.Counter[Any]()
     ),

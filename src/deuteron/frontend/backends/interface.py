@@ -25,12 +25,14 @@ class NpuBackend(ABC):
         decomposes_layers: whether attention, recurrent layers and signals are decomposed as for a Cortex-M.
         keeps_float_layers: whether layers without a kernel stay in the model, in float on a CPU without int8 operators:
             convolutions with computed weights, unpools, layers over three dimensions, and dilated pools.
+        measures_softmax: whether results of a softmax on the NPU have the scale of their range, in place of 1/256.
     """
 
     backend: str
     has_npu: bool = True
     decomposes_layers: bool = False
     keeps_float_layers: bool = False
+    measures_softmax: bool = False
 
     @abstractmethod
     def imported(self) -> AbstractContextManager[object]:

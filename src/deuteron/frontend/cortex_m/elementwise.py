@@ -124,10 +124,9 @@ class Tables:
         The operands are the values that it quantises, for each stored value from the least to the largest.
         """
         for node in list(self._program.graph.nodes):
-            if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype:
-                sources: set[fx.Node] = set()
-                if self._follow(node.args[0], sources, {}) and len({source.args for source in sources}) == 1:
-                    yield node, cast(fx.Node, next(iter(sources)).args[0]), self._values(node, sources)
+            is_quantize = _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype
+            if is_quantize and (sources := self._sources(node.args[0])):
+                yield node, cast(fx.Node, next(iter(sources)).args[0]), self._values(node, sources)
 
     def clamps(self) -> Iterable[tuple[fx.Node, fx.Node]]:
         """Yield each clamp that changes values within its output range, and the quantise node after it.
@@ -137,13 +136,19 @@ class Tables:
         for node in list(self._program.graph.nodes):
             if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype:
                 activation = cast(fx.Node, node.args[0])
-                if aten_operator(activation.target) in LIMITS and not self._follow(activation, set(), {}):
+                if aten_operator(activation.target) in LIMITS and not self._sources(activation):
                     every = _every(self._dtype)
                     values = quantized.dequantize_per_tensor.default(every, *node.args[1:])
                     before = cast(fx.Node, activation.args[0])
                     limited = evaluate(node, {activation: evaluate(activation, {before: values})})
                     if not torch.equal(limited, every):
                         yield activation, node
+
+    def _sources(self, node: object) -> set[fx.Node]:
+        """The dequantise nodes of the one quantised tensor that an elementwise function reads; none without a table."""
+        sources: set[fx.Node] = set()
+        is_table = self._follow(node, sources, {}) and len({source.args for source in sources}) == 1
+        return sources if is_table else set()
 
     def _follow(self, node: object, sources: set[fx.Node], seen: dict[fx.Node, bool]) -> bool:
         """True if a node is an elementwise function of quantised tensors, which are added to `sources`."""

@@ -285,7 +285,11 @@ class _SlotAttributes(MutableMapping[str, Any]):
         self.value = value
         slots = [vars(kind).get("__slots__", ()) for kind in type(value).__mro__]
         names = (name for one in slots for name in ((one,) if isinstance(one, str) else tuple(one)))
-        self.names = [name for name in names if name not in ("__dict__", "__weakref__") and hasattr(value, name)]
+        # A class may give the name of a slot of its base to a property.
+        slot = types.MemberDescriptorType
+        self.names = [
+            name for name in names if isinstance(getattr(type(value), name, None), slot) and hasattr(value, name)
+        ]
 
     def __getitem__(self, key: str) -> Any:
         if key not in self.names or not hasattr(self.value, key):

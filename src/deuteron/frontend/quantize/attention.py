@@ -62,17 +62,21 @@ def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     match scores.target, scores.args:
         case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= LEAST:
             excluded = constant_value(model, mask)
-            _check_rows(scores, excluded, value)
         case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= LEAST:
             allowed = constant_value(model, mask)
             excluded = None if allowed is None else ~allowed
-            _check_rows(scores, excluded, value)
         case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
             added = constant_value(model, bias)
             return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, bias, added)
         case _:
             return None
-    return None if excluded is None else _masked(model, node, x, excluded)
+    if excluded is None:
+        return None
+    empty = excluded.all(-1, keepdim=True)
+    if empty.any() and math.isfinite(value):  # equal scores, whatever the number
+        kept = constant(model, node, f"{node.name}_kept", (~empty).float())
+        x, excluded = call(node, aten.mul.Tensor, x, kept), excluded & ~empty
+    return masked_softmax(model, node, x, excluded)
 
 
 def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -113,7 +117,7 @@ def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, source: fx.No
     if weight is not None or rest.any():
         of = source.target if source.op == "get_attr" else node.name  # readers of one weight share its training
         scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{of}_bias", rest, like=weight))
-    return _masked(model, node, scores, excluded) if excluded.any() else call(node, aten.softmax.int, scores, -1)
+    return masked_softmax(model, node, scores, excluded) if excluded.any() else call(node, aten.softmax.int, scores, -1)
 
 
 def _check_rows(node: fx.Node, excluded: Tensor | None, value: float) -> None:
@@ -141,7 +145,10 @@ def _trained(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
     return next((weight for weight in weights if weight is not None), None)
 
 
-def _masked(model: fx.GraphModule, node: fx.Node, scores: fx.Node, excluded: Tensor) -> fx.Node:
+def masked_softmax(model: fx.GraphModule, node: fx.Node, scores: fx.Node, excluded: Tensor) -> fx.Node:
+    """The softmax over the last dimension, without the excluded scores."""
+    if not scores.meta["val"].is_contiguous():  # PyTorch's masked softmax ignores strides
+        scores = call(node, aten.clone.default, scores, memory_format=torch.contiguous_format)
     whole = excluded.expand(scores.meta["val"].shape).contiguous()
     mask = constant(model, node, f"{node.name}_left_out", whole)
     masked: Callable[..., Any] = aten._masked_softmax.default  # noqa: SLF001

@@ -1,7 +1,8 @@
-"""Writes resampling operators without kernels as convolutions and linear layers with constant weights."""
+"""Writes resampling operators without kernels as convolutions, linear layers with constant weights, and sums."""
 
 import math
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, cast
 
 import torch
@@ -33,21 +34,55 @@ def _unfolded(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def _folded(model: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """The sum of neighbourhoods: a transposed convolution adds each channel's values at their places."""
+    """The sum of neighbourhoods: cut into parts that lie side by side, whose images are added."""
     x = cast(fx.Node, node.args[0])
     outputs, size, steps, pads, stride = (numbers(arg, 2) for arg in node.args[1:6])
     *_, rows, _ = shape = [*x.meta["val"].shape]
+    batch, channels = shape[0] if len(shape) == 3 else 1, rows // (size[0] * size[1])
     ends = [step * (n - 1) + 1 - 2 * pad for step, n, pad in zip(steps, size, pads, strict=True)]
     counts = [(n - end) // move + 1 for n, end, move in zip(outputs, ends, stride, strict=True)]
-    image = call(node, aten.reshape.default, x, [shape[0] if len(shape) == 3 else 1, rows, *counts])
     more = [n - end - (count - 1) * move for n, end, count, move in zip(outputs, ends, counts, stride, strict=True)]
-    if _is_even(size, steps, pads, stride) and not any(more):
-        whole = call(node, aten.pixel_shuffle.default, image, size[0])
-    else:
-        channels = rows // (size[0] * size[1])
+    if steps != [1, 1]:
+        image = call(node, aten.reshape.default, x, [batch, rows, *counts])
         weight = constant(model, node, f"{node.name}_weight", _copies(size, channels))
         whole = call(node, aten.conv_transpose2d.input, image, weight, None, stride, pads, more, channels, steps)
+    elif _is_even(size, steps, pads, stride) and not any(more):
+        whole = call(
+            node, aten.pixel_shuffle.default, call(node, aten.reshape.default, x, [batch, rows, *counts]), size[0]
+        )
+    else:
+        windows = call(node, aten.reshape.default, x, [batch * channels, *size, *counts])
+        windows = call(node, aten.permute.default, windows, [0, 2, 4, 3, 1])
+        columns = _added(node, windows, stride[0], pads[0], outputs[0])
+        columns = call(node, aten.permute.default, columns, [0, 3, 2, 1])
+        whole = _added(node, columns, stride[1], pads[1], outputs[1])
     return call(node, aten.reshape.default, whole, [*node.meta["val"].shape])
+
+
+def _added(node: fx.Node, x: fx.Node, stride: int, pad: int, length: int) -> fx.Node:
+    """Add windows [..., count, size] of a line at their places; return its elements from `pad`."""
+    *outer, count, size = x.meta["val"].shape
+    parts = -(-size // stride)
+    x = _extended(node, x, 0, parts * stride)
+    starts = range(0, parts * stride, stride)
+    cut = [call(node, aten.slice.Tensor, x, -1, at, at + stride) for at in starts] if parts > 1 else [x]
+    images = [call(node, aten.reshape.default, part, [*outer, count * stride]) for part in cut]
+    moved = [
+        _extended(node, image, at - pad, length)
+        for at, image in zip(starts, images, strict=True)
+        if -count * stride < at - pad < length
+    ]
+    return reduce(lambda one, other: call(node, aten.add.Tensor, one, other), moved)
+
+
+def _extended(node: fx.Node, x: fx.Node, first: int, length: int) -> fx.Node:
+    """A line of `length` zeros, with the elements of `x` from `first` on."""
+    have = x.meta["val"].shape[-1]
+    begin, end = max(0, -first), min(have, length - first)
+    if (begin, end) != (0, have):
+        x = call(node, aten.slice.Tensor, x, -1, begin, end)
+    zeros = [max(0, first), length - max(0, first) - (end - begin)]
+    return call(node, aten.constant_pad_nd.default, x, zeros) if any(zeros) else x
 
 
 def _is_even(size: list[int], steps: list[int], pads: list[int], stride: list[int]) -> bool:

@@ -25,6 +25,7 @@ class EthosUNpuBackend(NpuBackend):
     """The back end of a target with an Ethos-U."""
 
     backend = upstream.BACKEND
+    measures_softmax = True
 
     def __init__(self, arch: Arch, options: BuildOptions) -> None:
         self._npu = arch.need_ethosu()

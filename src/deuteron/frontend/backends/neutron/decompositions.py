@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
+from deuteron.frontend.nodes import CPU_ONLY
 from deuteron.frontend.operators import changes_operand
 from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant
 
@@ -22,6 +23,23 @@ def write(model: fx.GraphModule) -> None:
     Rows of linear layers become a matrix, and stacks concatenate tensors with one more dimension.
     """
     apply(model, _DECOMPOSITIONS)
+    for node in model.graph.nodes:
+        if node.target in _CONVOLUTIONS and _has_wrong_groups(node):
+            node.meta["custom"] = {**node.meta.get("custom", {}), CPU_ONLY: _WRONG_GROUPS}
+
+
+_CONVOLUTIONS = {aten.conv2d.default: 6, aten.conv2d.padding: 6}
+"""Convolutions, with the index of their number of groups."""
+_SPLIT = 10
+"""The NXP backend splits convolutions with up to this many groups."""
+_WRONG_GROUPS = f"the NXP backend writes convolutions of more than {_SPLIT} groups wrong, but for depthwise ones"
+
+
+def _has_wrong_groups(node: fx.Node) -> bool:
+    place = _CONVOLUTIONS[node.target]
+    groups = cast(int, node.args[place]) if len(node.args) > place else 1
+    inputs = cast(fx.Node, node.args[0]).meta["val"].shape[1]
+    return groups > _SPLIT and not inputs == node.meta["val"].shape[1] == groups
 
 
 def _summed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:

@@ -1,0 +1,78 @@
+"""Small parts of networks build, and the programs compute what quantised PyTorch does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deuteron import api
+
+
+class Shortcut(nn.Module):
+    """A sum with a ReLU whose range is that of a concatenation, which has negative values, as in ShuffleNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 6, 1), nn.Conv2d(6, 6, 1)
+        self.down, self.pool = nn.Conv2d(6, 6, 2, 2), nn.AvgPool2d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        y = torch.relu(self.second(x) + x)
+        return torch.cat([self.down(y), self.pool(y)], 1)
+
+
+class Pooling(nn.Module):
+    """Attention over all pixels and over all rows, whose shares are far below 1/256."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.scores = nn.Conv2d(1, 8, 3, padding=1), nn.Conv2d(8, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.features(x))
+        shares = self.scores(y).flatten(2).softmax(2)
+        rows = y.mean(3).softmax(2)
+        return torch.cat([y.flatten(2) @ shares.transpose(1, 2), (y.mean(3) * rows).sum(2, keepdim=True)], 1)
+
+
+class Columns(nn.Module):
+    """A softmax over another dimension than the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(4, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.first(x).softmax(1) * self.second(x)).sum(1)
+
+
+PARTS: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
+    (Shortcut, (1, 1, 8, 8)),
+    (Pooling, (1, 1, 40, 40)),
+    (Columns, (1, 300, 4)),
+]
+
+
+@pytest.mark.parametrize(("part", "shape"), PARTS)
+def test_a_part_builds_and_agrees(part: Callable[[], nn.Module], shape: tuple[int, ...], tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(shape),) for _ in range(4)]
+    module = part().eval()
+    api.build(module, inputs[0], target="cortex-m55", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()
+    (given,) = api.run(tmp_path / "build", (inputs[0][0].numpy(),))
+    noise = module(inputs[0][0]) - torch.as_tensor(given)
+    assert noise.square().sum() < 0.01 * module(inputs[0][0]).square().sum()
+
+
+def test_many_groups_with_more_outputs_than_inputs_run_on_the_cpu_beside_a_neutron(tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 3, 8, 8),) for _ in range(4)]
+    module = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3, groups=32), nn.ReLU()).eval()
+    api.build(module, inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()
