@@ -12,7 +12,7 @@ from deuteron.frontend.cortex_m import softmax_scales
 
 aten = torch.ops.aten
 
-SHAPE = (2, 3, 40)
+SHAPE = (2, 3, 120)
 
 
 def operators(function: Callable[[Tensor], Tensor]) -> list[object]:
@@ -25,9 +25,9 @@ def operators(function: Callable[[Tensor], Tensor]) -> list[object]:
     "function",
     [
         lambda x: x.softmax(-1) * x,
-        lambda x: x.reshape(2, 40, 3).softmax(1) * 2,
+        lambda x: x.reshape(2, 120, 3).softmax(1) * 2,
         lambda x: x.flatten().softmax(0) + 1,
-        lambda x: x.transpose(1, 2).reshape(6, 40).t().softmax(0).sum(1),
+        lambda x: x.transpose(1, 2).reshape(6, 120).t().softmax(0).sum(1),
     ],
 )
 def test_a_softmax_of_small_results_is_measured(function: Callable[[Tensor], Tensor]):
@@ -40,7 +40,7 @@ def test_a_softmax_of_small_results_is_measured(function: Callable[[Tensor], Ten
     "function",
     [
         lambda x: x.softmax(-1),
-        lambda x: x.softmax(-1).reshape(6, 40)[:, 3:].unsqueeze(0),
+        lambda x: x.softmax(-1).reshape(6, 120)[:, 3:].unsqueeze(0),
         lambda x: x.softmax(1) * x,
         lambda x: (x * 30).softmax(-1) * x,
     ],
