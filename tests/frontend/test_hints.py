@@ -2,6 +2,7 @@
 
 import inspect
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.errors import UnsupportedError
+from deuteron.frontend import build
 from deuteron.frontend.unsupported_hints import REWRITES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "first-model.md"
@@ -121,3 +123,16 @@ def test_the_guide_says_the_same(name: str) -> None:
     rewrite = REWRITES[name]
     rows = [line.split("|")[1:3] for line in GUIDE.read_text().splitlines() if f"`{rewrite.example}`" in line]
     assert [instead.strip() for _, instead in rows] == [rewrite.advice]
+
+
+class Failing:
+    """A session of ExecuTorch whose stage wraps an error of ours."""
+
+    def export(self) -> None:
+        raise RuntimeError("a stage failed") from UnsupportedError("the cause")
+
+
+def test_the_causes_of_a_refusal_end() -> None:
+    with pytest.raises(UnsupportedError, match="the cause") as caught:
+        build._is_exported(Failing(), SimpleNamespace(close=list))  # type: ignore[arg-type]
+    assert caught.value.__cause__ is None

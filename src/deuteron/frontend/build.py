@@ -414,7 +414,8 @@ def _is_exported(session: Any, flow: Flow) -> bool:
         failure = _failure(e, flow)
         if failure is e:
             raise
-        raise failure from e
+        # An error of ours is the cause of `e` already.
+        raise failure from failure.__cause__ if _own_error(e) is failure else e
     finally:
         flow.close()
     return True
