@@ -59,6 +59,10 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.nansum(x / x.relu(), 1) + torch.nansum(y),
     lambda x, y: functional.pdist(torch.cat([x, y])),
     lambda x, y: torch.addr(x @ y.t(), x[0, :2], y[0, :2], alpha=0.5) + torch.addmv(x[:, 0], y, x[1]),
+    lambda x, y: x.slice_scatter(y[:, :2], 1, 2, 4) + x.slice_scatter(y[:1], 0, 1) + torch.fill(x, 2.0),
+    lambda x, y: (
+        x.slice_scatter(y[:, 5:], 1, -6, -1, 2) + x.select_scatter(y[0, :2], 1, -2) + x.select_scatter(y[1], 0, 0)
+    ),
     lambda x, y: functional.cross_entropy(x, y[:, :7].argmax(1)) + functional.cross_entropy(x[0], x[1].argmax()),
     lambda x, y: functional.cross_entropy(x, torch.tensor([3, 0]), ignore_index=0, reduction="none"),
     lambda x, y: functional.nll_loss(x, torch.tensor([3, 0]), ignore_index=3) + functional.nll_loss(y, x.argmax(1)),

@@ -241,6 +241,32 @@ def _added_outer_product(x: Any, a: Any, b: Any, beta: float = 1, alpha: float =
     return x * beta + a.unsqueeze(1) * b * alpha
 
 
+def _slice_written(
+    x: Any, source: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    places = range(x.shape[dim])[start:end:step]
+    if step == 1:
+        first, last = (places.start, places.stop) if places else (x.shape[dim], x.shape[dim])
+        rest = x.narrow(dim, last, x.shape[dim] - last)
+        return torch.cat([x.narrow(dim, 0, first), source, rest], dim)
+    written = {place: source.narrow(dim, number, 1) for number, place in enumerate(places)}
+    return torch.cat([written.get(place, x.narrow(dim, place, 1)) for place in range(x.shape[dim])], dim)
+
+
+def _row_written(x: Any, source: Any, dim: int, index: int) -> Any:
+    place = index % x.shape[dim]
+    return _slice_written(x, source.unsqueeze(dim), dim, place, place + 1)
+
+
+def _overwritten(x: Any, source: Any, non_blocking: bool = False) -> Any:
+    del non_blocking
+    return source.expand(x.shape)
+
+
+def _filled(x: Any, value: float) -> Any:
+    return torch.full(x.shape, value)
+
+
 def _class_loss(
     scores: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, *_: float
 ) -> Any:
@@ -278,11 +304,15 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.atan2.default: _angle,
     aten.bilinear.default: _bilinear,
     aten.cdist.default: _distances,
+    aten.copy.default: _overwritten,
     aten.copysign.Tensor: _with_sign,
     aten.copysign.Scalar: _with_sign,
     aten.cross.default: _cross,
     aten.cross_entropy_loss.default: _cross_entropy,
     **dict.fromkeys((aten.nll_loss.default, aten.nll_loss_nd.default), _class_loss),
+    aten.fill.Scalar: _filled,
+    aten.select_scatter.default: _row_written,
+    aten.slice_scatter.default: _slice_written,
     aten.erfc.default: _complement_of_error_function,
     aten.exp2.default: _power_of_two,
     aten.cummax.default: _largest_so_far,
@@ -365,7 +395,8 @@ def _has_form(node: fx.Node) -> bool:
 
 _FOR_FLOATS = frozenset(
     {
-        aten.copysign.Tensor, aten.copysign.Scalar, aten.eq.Tensor, aten.heaviside.default, aten.isclose.default,
+        aten.copy.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.eq.Tensor, aten.fill.Scalar,
+        aten.heaviside.default, aten.isclose.default, aten.select_scatter.default, aten.slice_scatter.default,
         aten.linalg_vander.default, aten.logical_not.default, aten.nansum.default, aten.ne.Tensor,
         aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
     }
