@@ -8,6 +8,7 @@ these operators do one after the other. The CPU computes what is wrong. A model 
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from deuteron.board.host_executor import HostExecutor
 from deuteron.board.step_values import StepValues
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import DeuteronError, UnsupportedError, counted
+from deuteron.errors import FormatError, UnsupportedError, counted
 from deuteron.runtime import pte
 from deuteron.runtime.inputs import Sample, seeded_inputs
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
@@ -37,11 +38,11 @@ NPU_STEPS = 1
 SAMPLES = 2
 """Random samples over all of the inputs' range, and as many near zero."""
 
-_QUIET = 8
-"""How much smaller the latter are."""
+_SMALLER = 8
+"""The factor between these values."""
 
-_ROUNDS = 4
-"""Builds in which further operators are kept from the NPU."""
+_FEW = 8
+"""Most tensors that are tried one by one."""
 
 _MOVES = frozenset((*SLICES, *RESIZES, "CONCATENATION", "MIRROR_PAD", "PACK", "PAD", "PADV2", "TRANSPOSE"))
 """Operators that Vela merges with their neighbours."""
@@ -50,31 +51,29 @@ Values = Mapping[str, Array]
 
 
 def checked(builder: VelaBuilder) -> tuple[VelaBuilder, VelaBuild]:
-    """Return a builder that keeps from Vela what that compiles wrongly, and its program.
+    """Return a builder that leaves to the CPU what Vela compiles wrongly, and its program.
 
     Raises:
         UnsupportedError: Vela does not compile the file, or the program computes other values in any case.
     """
     check = _Check(builder.prepared.model)
-    for _ in range(_ROUNDS):
+    while True:
         try:
             build = builder.built()
-            wrong = check.wrong_operators(builder, build)
-        except DeuteronError:  # Vela stops, or its commands are refused
+        except (FormatError, UnsupportedError):  # Vela stops, or its commands are refused
             left = (each - builder.on_cpu for each in (check.moves, check.neighbours, check.functions))
             if not (wrong := next(filter(None, left), None)):
                 raise
         else:
-            if wrong is None:
+            if (wrong := check.wrong_operators(builder, build)) is None:
                 return check.with_fewer(builder, build)
-            if not wrong - builder.on_cpu:
-                break
+            if wrong <= builder.on_cpu:
+                raise UnsupportedError(
+                    "Vela's commands compute other values than the file",
+                    where=check.where,
+                    hint="build for the CPU alone, such as `--target cortex-m55`",
+                )
         builder = replace(builder, on_cpu=builder.on_cpu | wrong)
-    raise UnsupportedError(
-        "Vela's commands compute other values than the file",
-        where=check.where,
-        hint="build for the CPU alone, such as `--target cortex-m55`",
-    )
 
 
 def notes_on(builder: VelaBuilder) -> tuple[str, ...]:
@@ -95,10 +94,9 @@ class _Check:
     @cached_property
     def _samples(self) -> Sequence[Sample]:
         model = self._model
-        loud = samples_of(model, SAMPLES)
+        samples = samples_of(model, SAMPLES)
         tensors = [model.tensors[i] for i in model.own_inputs]
-        quiet = [tuple(map(_smaller, sample, tensors)) for sample in loud]
-        return [*loud, *quiet]
+        return [*samples, *(tuple(map(_smaller, sample, tensors)) for sample in samples)]
 
     @cached_property
     def moves(self) -> frozenset[str]:
@@ -130,27 +128,42 @@ class _Check:
         if (cpu := self._on_cpu(builder)) is not None and all(map(self._is_near, ours, cpu)):
             return None
         model, copies = separated(self._model)
-        alone = replace(builder, on_cpu=builder.on_cpu | copies).built(given=model)
-        apart = self._values(alone)
-        if wrong := self._far_from_litert(builder, alone, apart):
+        try:
+            single = replace(builder, on_cpu=builder.on_cpu | copies).built(given=model)
+        except (FormatError, UnsupportedError) as error:
+            self.where = f"operators by themselves, of which {error.message}"
+            return (self.moves - builder.on_cpu) or self.functions
+        chained = self._values(single)
+        if wrong := self._far_from_litert(builder, single, chained):
             return wrong
-        for one, other in zip(ours, apart, strict=True):
-            for name in one.keys() & other.keys():
+        for one, other in zip(ours, chained, strict=True):
+            # Steps inside of an operator have other names, and write tensors in part.
+            for name in one.keys() & other.keys() & self._tensors.keys():
                 if one[name].tobytes() != other[name].tobytes():
                     self.where = f"tensor `{name}`"
                     return self._suspects(builder, build, name)
         return None
 
     def with_fewer(self, builder: VelaBuilder, build: VelaBuild) -> tuple[VelaBuilder, VelaBuild]:
-        """Return a program that leaves kinds of operators to the NPU again with which it is right."""
-        kinds = {self._writers[name].name for name in builder.on_cpu}
-        for kind in sorted(kinds) if len(kinds) > 1 else ():
-            fewer = frozenset(name for name in builder.on_cpu if self._writers[name].name != kind)
-            one = replace(builder, on_cpu=fewer)
-            with suppress(DeuteronError):
-                made = one.built()
-                if self.wrong_operators(one, made) is None:
-                    builder, build = one, made
+        """Return a right program with fewer operators on the CPU: without each kind, then without each one of a few."""
+        kinds: dict[str, set[str]] = {}
+        for name in sorted(builder.on_cpu):
+            kinds.setdefault(self._writers[name].name, set()).add(name)
+        for names in kinds.values() if len(kinds) > 1 else ():
+            builder, build = self._without(names, builder, build)
+        for name in sorted(builder.on_cpu) if 1 < len(builder.on_cpu) <= _FEW else ():
+            builder, build = self._without({name}, builder, build)
+        return builder, build
+
+    def _without(
+        self, names: AbstractSet[str], builder: VelaBuilder, build: VelaBuild
+    ) -> tuple[VelaBuilder, VelaBuild]:
+        """Return the program without these on the CPU if that is right, else the program."""
+        one = replace(builder, on_cpu=builder.on_cpu - names)
+        with suppress(FormatError, UnsupportedError):
+            made = one.built()
+            if self.wrong_operators(one, made) is None:
+                return one, made
         return builder, build
 
     def _values(self, build: VelaBuild) -> list[Values]:
@@ -187,9 +200,9 @@ class _Check:
                 return (every & self.moves) - builder.on_cpu or every
         return self.moves
 
-    def _far_from_litert(self, builder: VelaBuilder, alone: VelaBuild, values: Sequence[Values]) -> frozenset[str]:
+    def _far_from_litert(self, builder: VelaBuilder, single: VelaBuild, values: Sequence[Values]) -> frozenset[str]:
         """Return the tensors of operators that differ from C operators by more than rounding for the same inputs."""
-        on_npu = {info.name for part in alone.made.partitions for info in part.outputs}
+        on_npu = {info.name for part in single.made.partitions for info in part.outputs}
         known = [self._with_views(sample, each) for sample, each in zip(self._samples, values, strict=True)]
         far: set[str] = set()
         for op in self._model.operators:
@@ -242,10 +255,12 @@ def _single(model: FlatModel, op: FlatOperator, inputs: tuple[int, ...]) -> Flat
 
 def _smaller(array: Array, tensor: FlatTensor) -> Array:
     """Return values nearer to zero."""
-    if tensor.quant is None or array.dtype.kind != "i":
+    if array.dtype.kind == "f":
+        return (array.astype(np.float64) / _SMALLER).astype(array.dtype)
+    if tensor.quant is None or array.dtype.kind not in "iu":
         return array
     zero = tensor.quant.zero_points[0] if len(tensor.quant.zero_points) else 0
-    return ((array.astype(np.int64) - zero) // _QUIET + zero).astype(array.dtype)
+    return ((array.astype(np.int64) - zero) // _SMALLER + zero).astype(array.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,11 +91,11 @@ def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
 
     Raises:
         UnsupportedError: a shape depends on data or was declared dynamic, an output has no elements, floats are not
-            float32, or an operator inverts or decomposes a matrix.
+            float32, or an operator inverts or decomposes a matrix that the model computes from its inputs.
     """
     for node in model.graph.nodes:
         value: object = node.meta.get("val")
-        if called(node) in _MATRIX_FUNCTIONS:
+        if called(node) in _MATRIX_FUNCTIONS and _depends_on_inputs(node):
             raise _no_matrix_function(node)
         if isinstance(value, torch.Tensor):
             _need_fixed_shape(node, value)
@@ -116,6 +116,18 @@ linalg_pinv linalg_qr linalg_solve linalg_solve_ex linalg_svd matrix_exp
 """
 _MATRIX_FUNCTIONS = frozenset(_NAMES_OF_MATRIX_FUNCTIONS.split())
 """Operators that invert or decompose a matrix, or solve equations."""
+
+
+def _depends_on_inputs(node: fx.Node) -> bool:
+    """True for a value that weights and buffers alone do not decide."""
+    seen, left = set[fx.Node](), [node]
+    while left:
+        one = left.pop()
+        if one.op == "placeholder":
+            return True
+        left += (each for each in one.all_input_nodes if each not in seen)
+        seen.update(one.all_input_nodes)
+    return False
 
 
 def _no_matrix_function(node: fx.Node) -> UnsupportedError:

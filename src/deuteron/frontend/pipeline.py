@@ -323,7 +323,7 @@ class Flow:
         indexing.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             scatters.write(model)
-        resampling.write(model)
+        resampling.write(model, weights=self.train is None)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
             written_norms.write(model)

@@ -72,8 +72,8 @@ def test_a_result_that_was_always_zero_in_calibration() -> None:
     """LiteRT shifts by more than 31 bits, for which C defines no result."""
     x, y = (tensor(name, (2,), "INT8", Quant((scale,), (0,))) for name, scale in (("x", 0.5), ("y", 2.0**-100)))
     assert error(model("MUL", [x, replace(x, name="z")], [y], "MulOptions")) == (
-        "operator 0 (MUL): its result has a scale 3.16913e+29 times as small as its operands; less than 2^30 is "
-        "allowed\n\n"
+        "operator 0 (MUL): the scale of its operands is 3.16913e+29 times that of its result; at most 1,073,741,824 "
+        "is allowed\n\n"
         "hint: quantise the model again with samples for which the result is not always zero"
     )
 

@@ -171,7 +171,9 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
 
 
 def _with_sign(x: Any, y: Any) -> Any:
-    return torch.where(torch.as_tensor(y) < 0, -x.abs(), x.abs())
+    if not isinstance(y, Tensor):
+        return -x.abs() if math.copysign(1, y) < 0 else x.abs()
+    return torch.where(y < 0, -x.abs(), x.abs())
 
 
 def _is_below_zero(x: Any) -> Any:
@@ -195,9 +197,9 @@ def _are_close(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan
     return (x - y).abs() <= y.abs() * rtol + atol
 
 
-def _log_of_sums_so_far(x: Any, dim: int) -> Any:
+def _logcumsumexp(x: Any, dim: int) -> Any:
     """Return the logarithm of the sum of powers of each element and all before it, in steps that double."""
-    step, size = 1, x.shape[dim]
+    step, size = 1, x.shape[dim] if x.dim() else 1
     while step < size:
         before, rest = x.narrow(dim, 0, size - step), x.narrow(dim, step, size - step)
         x = torch.cat([x.narrow(dim, 0, step), _log_of_sum(before, rest)], dim)
@@ -210,8 +212,8 @@ def _distances_of_pairs(x: Any, p: float = 2) -> Any:
     return cast(Any, torch).linalg.vector_norm(x[first] - x[second], p, [-1])
 
 
-def _sum_without_nan(x: Any, dim: list[int] | None = None, keepdim: bool = False) -> Any:
-    return torch.where(x != x, 0.0, x).sum(dim or [*range(x.dim())], keepdim=keepdim)
+def _sum_without_nan(x: Any, dim: list[int] | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return torch.where(x != x, 0.0, x).sum(dim or [*range(x.dim())], keepdim=keepdim, dtype=dtype)
 
 
 def _powers(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803 - PyTorch's name
@@ -322,7 +324,7 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.floor_divide.default: _divided,
     aten.eq.Tensor: _are_equal,
     aten.isclose.default: _are_close,
-    aten.logcumsumexp.default: _log_of_sums_so_far,
+    aten.logcumsumexp.default: _logcumsumexp,
     aten.logical_not.default: _is_zero,
     aten.nansum.default: _sum_without_nan,
     aten.ne.Tensor: _are_unequal,
@@ -442,9 +444,12 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | list[fx.Node 
 
     traced = make_fx(run, decomposition_table=_table())(*(one.meta["val"] for one in tensors))
     inner = [one for one in traced.graph.nodes if one.op == "call_function"]
-    if not inner or any(one.target is node.target or _changes_an_operand(one) for one in inner):
-        return None
     values = dict(zip(traced.graph.find_nodes(op="placeholder"), tensors, strict=True))
+    result: Any = traced.graph.output_node().args[0]
+    if not inner:
+        return values.get(result) if isinstance(result, fx.Node) else None
+    if any(one.target is node.target or _changes_an_operand(one) for one in inner):
+        return None
     fixed: dict[fx.Node, Any] = {}  # what the decomposition computes from numbers alone
     for one in traced.graph.nodes:
         if one.op == "get_attr":
@@ -458,7 +463,7 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | list[fx.Node 
         if one.op == "call_function" and one not in fixed:
             args, kwargs = (map_arg(given, values.__getitem__) for given in (one.args, one.kwargs))
             values[one] = call(node, one.target, *args, **kwargs)
-    return cast(Any, map_arg(traced.graph.output_node().args[0], values.__getitem__))
+    return map_arg(result, values.__getitem__)
 
 
 def _changes_an_operand(node: fx.Node) -> bool:

@@ -13,9 +13,14 @@ from deuteron.frontend.quantize.decompositions import Decomposition, apply, call
 aten = torch.ops.aten
 
 
-def write(model: fx.GraphModule) -> None:
-    """Decompose unfolding, folding, fixed grids, and interpolation whose kernel is cubic or antialiased, in place."""
+def write(model: fx.GraphModule, *, weights: bool = True) -> None:
+    """Decompose unfolding, folding, fixed grids, and interpolation whose kernel is cubic or antialiased, in place.
+
+    `weights` says that weights are constants, so that a grid which they decide is fixed.
+    """
     apply(model, _DECOMPOSITIONS)
+    if weights or not any(value.requires_grad for value in model.parameters()):
+        apply(model, _OF_GRIDS)
 
 
 def _unfolded(model: fx.GraphModule, node: fx.Node) -> fx.Node:
@@ -138,7 +143,10 @@ _INTERPOLATIONS = (
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.im2col.default: _unfolded,
     aten.col2im.default: _folded,
+    **dict.fromkeys(_INTERPOLATIONS, _interpolated),
+}
+
+_OF_GRIDS: Mapping[object, Decomposition] = {
     aten.grid_sampler.default: _sampled,
     aten.grid_sampler_2d.default: _sampled,
-    **dict.fromkeys(_INTERPOLATIONS, _interpolated),
 }

@@ -36,8 +36,10 @@ def factor(real: float) -> Factor:
     if multiplier == _ONE:
         multiplier, shift = multiplier // 2, shift + 1
     if shift > _MOST_SHIFT:
-        message = f"its result has a scale {real:g} times as small as its operands"
-        raise UnsupportedError(f"{message}; less than 2^30 is allowed", hint=_HINT_SMALL)
+        message = (
+            f"the scale of its operands is {real:g} times that of its result; at most {1 << _MOST_SHIFT:,} is allowed"
+        )
+        raise UnsupportedError(message, hint=_HINT_SMALL)
     return (multiplier, shift) if shift >= -31 and multiplier else (0, 0)
 
 

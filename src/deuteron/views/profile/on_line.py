@@ -42,6 +42,7 @@ def profile(build: Build, options: LineOptions, inputs: Sequence[Sequence[Array]
     running = replace(build, arena=arena_planning(build.directory))
     profiled = builds.profile(running, identity.board, on_board.stream_of(build, received.packets, options.name))
     has_npu = not (identity.is_npu_emulated or identity.counts_instructions)
-    profiled = with_estimates(build, profiled, identity.core_hz, has_npu=has_npu)
+    if identity.core_hz:  # without the core's rate, cycles are no time
+        profiled = with_estimates(build, profiled, identity.core_hz, has_npu=has_npu)
     emulated = (NPU_EMULATED,) if identity.is_npu_emulated else ()
     return BoardProfile(profiled, sent, (*received.warnings, *emulated))

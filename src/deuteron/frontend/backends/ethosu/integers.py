@@ -44,6 +44,10 @@ _INDICES: dict[Any, tuple[int, ...]] = {
     aten.index_fill.int_Scalar: (2,),
     aten.index_fill.int_Tensor: (2,),
     aten.index_copy.default: (2,),
+    aten.cross_entropy_loss.default: (1,),
+    aten.nll_loss.default: (1,),
+    aten.nll_loss2d.default: (1,),
+    aten.nll_loss_nd.default: (1,),
 }
 """Operators that require int64 indices, with the positions of these arguments."""
 
