@@ -435,6 +435,12 @@ def test_a_name_that_no_host_has(name: str):
         open_line(name)
 
 
+@pytest.mark.parametrize("baud", [0, 1 << 31, 9_999_999_999])
+def test_a_rate_out_of_range(baud: int):
+    with pytest.raises(OptionError, match=f"`--baud` is {baud}, it must be 1 to 2147483647"):
+        open_line("serial:/dev/null", baud)
+
+
 def viewing(bundle: Bundle) -> Bundle:
     """The program whose second step reads the first one's result through a view."""
     steps = list(bundle.steps)
