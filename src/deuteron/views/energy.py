@@ -18,6 +18,9 @@ Numbers = npt.NDArray[np.float64]
 FEW = 10
 """Samples below which the energy of a pulse depends on where its edges lie between them."""
 
+_GAP = 10
+"""Usual times between two samples above which samples are missing."""
+
 _QUANTITIES = {
     "time": (re.compile(r"time|timestamp"), "s"),
     "current": (re.compile(r"current|\bamps?\b"), "a"),
@@ -65,6 +68,15 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A time without samples: its start, its duration, and whether it is in a run."""
+
+    at: float
+    seconds: float
+    is_in_run: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnergy:
     """One run: the whole of it, and its steps if their pin was recorded."""
 
@@ -80,12 +92,14 @@ class Energy:
         runs: in order; all have the same number of steps.
         cut_runs: runs that the start or the end of the log cuts, which are left out.
         idle_watts: mean power outside of runs; None if there is no such sample.
+        gaps: times without samples, for which the sample before them counts.
         titles: the steps; empty if they are unknown, or not as many as the pulses of a run.
     """
 
     runs: tuple[RunEnergy, ...]
     cut_runs: int
     idle_watts: float | None
+    gaps: tuple[Gap, ...] = ()
     titles: tuple[str, ...] = ()
 
     @property
@@ -201,7 +215,15 @@ def measure(log: Log, run: str, step: str | None, volts: float | None) -> Energy
         )
     rest = np.where(is_high[:-1], 0.0, np.diff(log.seconds))
     idle = float(watts[:-1] @ rest / rest.sum()) if rest.any() else None
-    return Energy(runs, int(is_high[0]) + int(is_high[-1] and not is_high.all()), idle)
+    cut_runs = int(is_high[0]) + int(is_high[-1] and not is_high.all())
+    return Energy(runs, cut_runs, idle, tuple(_gaps(log.seconds, is_high)))
+
+
+def _gaps(seconds: Numbers, is_high: npt.NDArray[np.bool_]) -> Iterator[Gap]:
+    """The times without samples: steps of time that are much longer than the median of those that are not 0."""
+    steps = np.diff(seconds)
+    for i in np.flatnonzero(steps > _GAP * np.median(steps[steps > 0])):
+        yield Gap(float(seconds[i]), float(steps[i]), bool(is_high[i]))
 
 
 def _pulses(is_high: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
