@@ -211,8 +211,28 @@ class _Noise(FaultyLine):
 
 
 def test_noise_without_end(bundle: Bundle, device: Device):
-    with pytest.raises(BoardError, match="the board did not answer `identify` within"):
+    with pytest.raises(
+        BoardError, match=r"within 0.05 s; \d+ bytes came, with no reply in them\n\nhint: check `--baud`"
+    ):
         harness_device.program(bundle, _Noise(device), seconds=0.05).connect()
+
+
+class _Echo(FaultyLine):
+    """A line whose two wires are connected."""
+
+    def receive(self, seconds: float) -> bytes:
+        return self._arrived(self._up)
+
+
+def test_an_echo_is_no_reply(bundle: Bundle, device: Device):
+    with pytest.raises(BoardError, match="test line: the line echoes what is sent\n"):
+        harness_device.program(bundle, _Echo(device)).connect()
+
+
+@pytest.mark.parametrize("command", Command)
+def test_an_echo_of_each_command_is_no_reply(bundle: Bundle, device: Device, command: Command):
+    with pytest.raises(BoardError, match="the line echoes what is sent"):
+        Client(_Echo(device)).request(command)
 
 
 def test_a_board_that_hangs_in_a_run(bundle: Bundle, device: Device):
