@@ -184,6 +184,29 @@ def test_a_hundred_thousand_frames(bundle: Bundle, device: Device):
     assert given_up < rounds // 4
 
 
+class _Lost(FaultyLine):
+    """A line that is lost when `ends` is set."""
+
+    ends = False
+
+    def send(self, data: bytes) -> None:
+        if self.ends:
+            raise BoardError("the line `test line` is lost: input/output error", hint="check the cable")
+        super().send(data)
+
+
+def test_a_line_that_is_lost_in_the_third_sample(bundle: Bundle, device: Device):
+    line = _Lost(device)
+    program = harness_device.program(bundle, line)
+    program.connect()
+
+    def lose(done: int, of: int) -> None:
+        line.ends = done == 2
+
+    with pytest.raises(BoardError, match="is lost: input/output error; 2 of 5 samples had finished\n"):
+        program.run_all([[x] for x in stream(5)], None, lose)
+
+
 def test_a_board_that_restarts_in_every_run(bundle: Bundle, device: Device):
     program = connected(bundle, device)
     with pytest.raises(BoardError) as error:
