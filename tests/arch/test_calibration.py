@@ -72,3 +72,17 @@ def test_a_damaged_file_is_named(text: str, error: str) -> None:
         calibration.read()
     assert raised.value.where == str(calibration.path())
     assert raised.value.hint == "delete it, and run `deuteron calibrate` again"
+
+
+@pytest.mark.parametrize("content", ["{", "\xff", None])
+def test_reports_go_on_without_a_damaged_file(home: Path, content: str | None) -> None:
+    calibration.add([ONE])
+    assert calibration.notes("cortex-m33", "cpu") == tuple(map(str, calibration.bands()))
+    if content is None:
+        calibration.path().unlink()
+        calibration.path().mkdir()
+    else:
+        calibration.path().write_text(content, "latin-1")
+    (note,) = calibration.notes("cortex-m33", "cpu")
+    assert note.startswith("your measurements are not used: ")
+    assert str(calibration.path()) in note

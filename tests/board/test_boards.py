@@ -46,6 +46,12 @@ def test_an_unknown_board():
     )
 
 
+@pytest.mark.parametrize("name", ["/dev/ttyACM0", "COM3"])
+def test_a_serial_port_is_no_board(name: str):
+    with pytest.raises(OptionError, match=f"hint: a serial port is named `--on serial:{name}`"):
+        boards.load(name)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [

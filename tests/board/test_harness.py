@@ -184,6 +184,29 @@ def test_a_hundred_thousand_frames(bundle: Bundle, device: Device):
     assert given_up < rounds // 4
 
 
+class _Lost(FaultyLine):
+    """A line that is lost when `ends` is set."""
+
+    ends = False
+
+    def send(self, data: bytes) -> None:
+        if self.ends:
+            raise BoardError("the line `test line` is lost: input/output error", hint="check the cable")
+        super().send(data)
+
+
+def test_a_line_that_is_lost_in_the_third_sample(bundle: Bundle, device: Device):
+    line = _Lost(device)
+    program = harness_device.program(bundle, line)
+    program.connect()
+
+    def lose(done: int, of: int) -> None:
+        line.ends = done == 2
+
+    with pytest.raises(BoardError, match="is lost: input/output error; 2 of 5 samples had finished\n"):
+        program.run_all([[x] for x in stream(5)], None, lose)
+
+
 def test_a_board_that_restarts_in_every_run(bundle: Bundle, device: Device):
     program = connected(bundle, device)
     with pytest.raises(BoardError) as error:
@@ -211,8 +234,28 @@ class _Noise(FaultyLine):
 
 
 def test_noise_without_end(bundle: Bundle, device: Device):
-    with pytest.raises(BoardError, match="the board did not answer `identify` within"):
+    with pytest.raises(
+        BoardError, match=r"within 0.05 s; \d+ bytes came, with no reply in them\n\nhint: check `--baud`"
+    ):
         harness_device.program(bundle, _Noise(device), seconds=0.05).connect()
+
+
+class _Echo(FaultyLine):
+    """A line whose two wires are connected."""
+
+    def receive(self, seconds: float) -> bytes:
+        return self._arrived(self._up)
+
+
+def test_an_echo_is_no_reply(bundle: Bundle, device: Device):
+    with pytest.raises(BoardError, match="test line: the line echoes what is sent\n"):
+        harness_device.program(bundle, _Echo(device)).connect()
+
+
+@pytest.mark.parametrize("command", Command)
+def test_an_echo_of_each_command_is_no_reply(bundle: Bundle, device: Device, command: Command):
+    with pytest.raises(BoardError, match="the line echoes what is sent"):
+        Client(_Echo(device)).request(command)
 
 
 def test_a_board_that_hangs_in_a_run(bundle: Bundle, device: Device):
@@ -433,6 +476,12 @@ def test_the_report_of_a_fault_has_at_most_a_block(bundle: Bundle, device: Devic
 def test_a_name_that_no_host_has(name: str):
     with pytest.raises(OptionError, match="is not the name of a host"):
         open_line(name)
+
+
+@pytest.mark.parametrize("baud", [0, 1 << 31, 9_999_999_999])
+def test_a_rate_out_of_range(baud: int):
+    with pytest.raises(OptionError, match=f"`--baud` is {baud}, it must be 1 to 2147483647"):
+        open_line("serial:/dev/null", baud)
 
 
 def viewing(bundle: Bundle) -> Bundle:

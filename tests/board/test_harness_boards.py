@@ -1,6 +1,8 @@
 """Boards at the end of a serial line, in the emulator: results, counts, and the step that goes wrong."""
 
+import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,9 @@ from deuteron.board import boards, record
 from deuteron.board.image import bundle_of
 from deuteron.board.tables import Tables
 from deuteron.board.toolchain import Source
-from deuteron.errors import BoardError
+from deuteron.errors import BoardError, OptionError
 from deuteron.runtime.inputs import Array, Sample
-from deuteron.views.profile import on_line
+from deuteron.views.profile import on_board, on_line
 from deuteron.views.profile import subject as builds
 from deuteron.views.run.first_difference import Finding, StepDifference
 from deuteron.views.run.host import BuildOnHost
@@ -70,6 +72,19 @@ def test_another_version_of_the_tables_is_refused_without_the_build(tmp_path: Pa
     build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
     firmware = record.read(store.firmware(build, board, SERIAL))
     assert _expected(None, None, firmware) == expected_of_build(build, bundle_of(build))
+
+
+def test_a_board_without_an_emulator_is_run_on_its_line(tmp_path: Path) -> None:
+    build = store.model("digits", target="cortex-m33")
+    own = store.firmware(build, boards.load("pico2"), SERIAL)
+    shutil.copytree(own, tmp_path, dirs_exist_ok=True)
+    (tmp_path / record.FILE.name).write_text(record.FILE.to_json(replace(record.read(own), board="my_board")))
+    for path, on in ((build, "pico2"), (tmp_path, "an505"), (tmp_path, "my_board")):
+        board = "pico2" if path == build else "my_board"
+        with pytest.raises(OptionError, match=f"the board `{board}` is not emulated\n\nhint: .*`--on serial:PORT`"):
+            api.subject(path, on=on)
+    with pytest.raises(OptionError, match="the board `pico2` is not emulated"):
+        on_board.profile(builds.read(build), "pico2", [])
 
 
 def test_a_fault_while_the_program_is_prepared_is_reported(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from deuteron.board.link import link
 from deuteron.board.record import ELF, FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
-from deuteron.errors import InputError, InternalError, OptionError
+from deuteron.errors import InputError, OptionError
 from deuteron.native import FIRMWARE
 
 PORTS = [FIRMWARE / "port" / name for name in boards.ports()]
@@ -153,8 +153,32 @@ def test_every_file_that_a_port_includes_counts(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     linked(boards.read_port(directory), tmp_path / "first")
     (tmp_path / "pins.inc").write_text('#error "other pins"\n')
-    with pytest.raises(InternalError, match="other pins"):
+    with pytest.raises(InputError, match="other pins"):
         linked(boards.read_port(directory), tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "reason"),
+    [
+        ("board.h", "DTN_TICKS_HZ", "OTHER_HZ", "error: .*DTN_TICKS_HZ"),
+        (
+            "uart.c",
+            "#include",
+            "int one(void);\nint one(void) { return 1 }\n#include",
+            r"uart.c:3:\d+: error: expected",
+        ),
+        ("my_board.ld", "MEMORY", "MEMO{RY", "my_board.ld:.*syntax error"),
+        (boards.PORT, '"-mcpu=cortex-m33', '"-mcpu=nothing', "-mcpu"),
+    ],
+)
+def test_an_error_in_a_file_of_a_port_is_the_users(tmp_path: Path, file: str, old: str, new: str, reason: str) -> None:
+    directory = port_of_an505(tmp_path)
+    text = (directory / file).read_text()
+    assert old in text
+    (directory / file).write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=reason) as error:
+        linked(boards.read_port(directory), tmp_path)
+    assert error.value.where == str(directory)
 
 
 def test_a_program_that_fetches_weights_needs_a_driver_for_fetches(tmp_path: Path) -> None:

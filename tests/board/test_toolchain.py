@@ -11,7 +11,7 @@ from deuteron.board import toolchain as tools
 from deuteron.board.boards import load
 from deuteron.board.library import FIRMWARE
 from deuteron.board.toolchain import Region, Source, Toolchain
-from deuteron.errors import InternalError, MissingToolError
+from deuteron.errors import InputError, InternalError, MissingToolError
 
 FLAGS = load("an505").flags
 SCRIPT = """\
@@ -86,6 +86,20 @@ def test_what_does_not_compile_is_our_defect(toolchain: Toolchain, tmp_path: Pat
         f"`main.c` does not compile: {main.path}:1:25: error: 'x' undeclared (first use in this function)"
     )
     assert list(toolchain.cache.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("int x = ;", "main.c:1:9: error: expected expression before ';' token"),
+        ("int f(void);\nint main(void) { return f(); }", "undefined reference to `f'"),
+    ],
+)
+def test_a_users_file_that_does_not_compile_or_link(toolchain: Toolchain, tmp_path: Path, text: str, reason: str):
+    with pytest.raises(InputError) as caught:
+        link(replace(toolchain, users=tmp_path), tmp_path, text)
+    assert caught.value.where == str(tmp_path)
+    assert caught.value.message.endswith(reason)
 
 
 def link(toolchain: Toolchain, folder: Path, text: str) -> tuple[tuple[Region, ...], bool]:

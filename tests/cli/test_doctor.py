@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tomllib
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +19,7 @@ from .conftest import Result
 
 Run = Callable[..., Result]
 
+ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = {
     "click": "8.3.0",
     "flatbuffers": "25.2.10",
@@ -34,6 +36,7 @@ VERSIONS = {
     "distributed": "2026.1.0",
     "pyarrow": "20.0.0",
     "optuna": "5.0.0",
+    "pyserial": "3.5",
     "ai-edge-litert": "2.3.0",
     "ai-edge-quantizer": "0.10.0",
 }
@@ -60,6 +63,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise metadata.PackageNotFoundError(name)
             return versions[name]
 
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+        requires = list(project["dependencies"])
+        for extra, lines in project["optional-dependencies"].items():
+            requires += [f'{line}; extra == "{extra}"' for line in lines]
+        monkeypatch.setattr(metadata, "requires", lambda name: requires)  # those of this source, not as installed
         monkeypatch.setattr(metadata, "version", version)
         monkeypatch.setattr(native, "is_there", lambda name: natives)
         monkeypatch.setattr(installation, "_program_version", programs.get)
@@ -89,6 +97,8 @@ ok       ortools               9.15.6755      >=9.12
 ok       distributed           2026.1.0       >=2026.1
 ok       pyarrow               20.0.0         >=20
 ok       optuna                5.0.0          >=5
+absent   pyocd                 -              >=0.36, runs on boards with `--on serial:PORT`, writes images with `flash`
+ok       pyserial              3.5            >=3.5
 ok       ai-edge-litert        2.3.0          ==2.3.0
 ok       ai-edge-quantizer     0.10.0         ==0.10.0
 ok       upstream names        {COUNT:<15}private names of PyTorch and ExecuTorch
@@ -111,6 +121,8 @@ absent   newlib for Arm        -              the C library of firmware for boar
 absent   eiq_neutron_sdk       -              vendor converter (`--converter vendor`)
 
 tosa-tools: optional; run `make setup`, or `pip install 'deuteron[ethos-u]'`
+
+pyocd: optional; run `make setup`, or `pip install 'deuteron[boards]'`
 
 arm-none-eabi-gcc: optional; run `apt-get install gcc-arm-none-eabi` on Debian, or use your system's package manager
 

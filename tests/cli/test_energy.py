@@ -44,6 +44,17 @@ def test_the_table_and_json(log: Path, deuteron: Run) -> None:
     assert [(step["title"], step["samples"]) for step in data["steps"]] == [(None, 3), (None, 5)]
 
 
+def test_missing_samples_are_reported(log: Path, deuteron: Run) -> None:
+    header, *rows = ppk2(20).splitlines()
+    log.write_text("\n".join([header, *rows[:6], *rows[40:]]))
+    result = deuteron("energy", log, "--run", "D0", "--volts", "3")
+    assert (result.code, result.err) == (
+        0,
+        f"warning: samples are missing in 1 place of `{log}`, 1 of them in runs; the longest is 0.00035 s after "
+        "5e-05 s; the last sample before each counts for it\n",
+    )
+
+
 def test_steps_have_the_names_of_the_firmware(log: Path, deuteron: Run) -> None:
     firmware = store.firmware(store.network(models.two, "two"), boards.load("an505"))
     names = [info.title for info in record.read(firmware).steps]

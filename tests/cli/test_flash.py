@@ -1,8 +1,10 @@
 """`deuteron flash`: what pyOCD is asked for, and what is refused. A stand-in replaces pyOCD; no probe runs."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,28 @@ def test_boards_that_cannot_be_written(deuteron: Run, pyocd: Path, board: str | 
     assert result.code == 2
     assert error in result.err
     assert not (pyocd / "asked.json").exists()
+
+
+def test_arguments_are_checked_before_pyocd(
+    deuteron: Run, firmware: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_installed(package: str) -> bool:
+        return package != "pyocd"
+
+    monkeypatch.setattr("deuteron.extras.is_installed", is_installed)
+    build = store.model("digits", target="cortex-m33")
+    assert "does not name its board" in deuteron("flash", build).err
+    assert "is emulated: there is no chip" in deuteron("flash", build, "--board", "an505").err
+    assert "`nosuch` does not exist\n" in deuteron("flash", "nosuch", "--board", "pico2").err
+    assert "needs the Python package `pyocd`" in deuteron("flash", build, "--board", "pico2").err
+    own = tmp_path / "own"
+    shutil.copytree(firmware, own)
+    made = replace(record.read(firmware), board="my_board")
+    (own / record.FILE.name).write_text(record.FILE.to_json(made))
+    assert (
+        f"`{own}` is firmware of the port `my_board`, whose directory it does not have\n\n"
+        "hint: give that directory with `--port DIR`, or the chip with `--chip NAME`\n"
+    ) in deuteron("flash", own).err
 
 
 def test_without_pyocd(deuteron: Run, firmware: Path, monkeypatch: pytest.MonkeyPatch) -> None:

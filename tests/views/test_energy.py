@@ -41,11 +41,20 @@ def slashes(runs: int) -> str:
     return "\n".join(["Time/us,Current/mA,D0,D1", *rows])
 
 
-@pytest.mark.parametrize("layout", [ppk2, with_voltage, plain_names, slashes])
+def names_in_a_comment(runs: int) -> str:
+    rows = [f"{i * 1e-5:.6f},{ma / 1000:.6f},3.0,{a},{b}" for i, ma, a, b in samples(runs)]
+    return "\n".join(["# a comment", "#time (s),current (A),voltage (V),D0,D1", *rows])
+
+
+def decimal_commas(runs: int) -> str:
+    return names_in_a_comment(runs).replace(",", ";").replace(".", ",").replace("#time", "time")
+
+
+@pytest.mark.parametrize("layout", [ppk2, with_voltage, plain_names, slashes, names_in_a_comment, decimal_commas])
 def test_energy_of_runs_and_steps(layout: Callable[[int], str], tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(layout(4), "utf-8")
-    found = api.energy(log, run="D0", step="D1", volts=None if layout is with_voltage else 3.0)
+    found = api.energy(log, run="D0", step="D1", volts=None if "voltage" in layout(0) else 3.0)
     dt, volts = 1e-5, 3.0
     assert (len(found.runs), found.cut_runs) == (4, 0)
     for one in found.runs:
@@ -79,9 +88,10 @@ def test_runs_at_the_ends_are_left_out(tmp_path: Path) -> None:
         (["time,current,D0-D7", "0,1,00000000", "1,1,00000000"], FormatError, "has no column `D0`"),
         (["time (h),current,D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, r"unknown unit in the column `time \(h\)`"),
         (["time,current (V),D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, r"unknown unit in the column `current \(V\)`"),
-        (["time,current,D0,D1", "0,1,0,0", "1,x,0,0"], FormatError, "could not convert"),
-        (["time,current,D0,D1", "0,1,0,0", "1,nan,0,0"], FormatError, "sample 1 has no number for the current"),
-        (["time,current,D0,D1", "0,1,0,0", "1,1,0"], FormatError, "invalid column index"),
+        (["time,current,D0,D1", "0,1,0,0", "1,x,0,0"], FormatError, "log.csv: line 3 has no number for the current"),
+        (["time;current;D0;D1", "0.5;1,2;0;0", "1.5;1,3;0;0"], FormatError, "line 2 has no number for the current"),
+        (["time,current,D0,D1", "0,1,0,0", "1,nan,0,0"], FormatError, "line 3 has no number for the current"),
+        (["time,current,D0,D1", "0,1,0,0", "1,1,0"], FormatError, "line 3 has no number for the pin D1"),
         (["time,current,D0,D1", "0,1,0,0", "0,1,0,0"], FormatError, "the time never rises"),
         (["time,current,D0,D1", "1,1,0,0", "0,1,0,0"], FormatError, "the time falls after sample 0"),
         (

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from deuteron.errors import OptionError
+from deuteron.errors import InputError, OptionError
 
 
 def flash(
@@ -18,6 +18,7 @@ def flash(
         probe: serial number of the probe, or its beginning; None for the only one.
 
     Raises:
+        InputError: `path` does not exist.
         OptionError: the board is missing, emulated, or not that of the firmware, or its chip is not known.
         MissingToolError: pyOCD is not installed.
         BoardError: pyOCD fails.
@@ -27,7 +28,8 @@ def flash(
     from deuteron.board import boards, pyocd, record
 
     path = Path(path)
-    pyocd.check_installed()
+    if not path.exists():
+        raise InputError(f"`{path}` does not exist", hint="check its name; paths are relative to the current directory")
     given = boards.read_port(board) if isinstance(board, Path) else None if board is None else boards.load(board)
     made = record.read(path) if (path / record.FILE.name).is_file() else None
     if made is not None and given is not None and given.name != made.board:
@@ -38,12 +40,18 @@ def flash(
     if made is not None and made.board in (*boards.names(), *boards.ports()):
         given = boards.load(made.board)
     elf = path if pyocd.is_elf(path) else path / record.ELF if made is not None else None
+    if made is not None and given is None and chip is None:
+        raise OptionError(
+            f"`{path}` is firmware of the port `{made.board}`, whose directory it does not have",
+            hint="give that directory with `--port DIR`, or the chip with `--chip NAME`",
+        )
     chosen = chip or pyocd.chip_of(given, path)
     if elf is not None:
         pyocd.load(elf, chosen, probe)
         return chosen
     if board is None:
         raise pyocd.without_board(path)
+    pyocd.check_installed()  # before the work
     with tempfile.TemporaryDirectory(prefix="deuteron-flash-") as scratch:
         directory = Path(scratch) / "firmware"
         firmware(path, board, directory, options=record.FirmwareOptions(harness=record.Harness.SERIAL))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.arch.silicon import Band, band_of
-from deuteron.errors import FormatError, counted, unreadable, unwritable
+from deuteron.errors import FormatError, InputError, counted, unreadable, unwritable
 from deuteron.records import RecordFile
 
 FILE = RecordFile("calibration.json", 1, "deuteron calibrate", "delete it, and run `deuteron calibrate` again")
@@ -133,3 +133,12 @@ def bands(target: str | None = None, processor: str | None = None) -> tuple[OwnB
         if target in (None, one.target) and processor in (None, one.processor):
             ratios.setdefault((one.board, one.target, one.processor), []).append(one.ratio)
     return tuple(OwnBand(*key, band_of(values)) for key, values in ratios.items())
+
+
+def notes(target: str, processor: str) -> tuple[str, ...]:
+    """Return the bands as text, for a report; a file that cannot be read gives a line that says so."""
+    try:
+        return tuple(map(str, bands(target, processor)))
+    except (InputError, FormatError) as e:
+        where = f"{e.where}: " if e.where else ""
+        return (f"your measurements are not used: {where}{e.message}; {e.hint}",)

@@ -4,6 +4,7 @@ The linker scripts in `firmware/port/<board>/` place code and data; a preset has
 The directory of a port has a linker script with its name, and a preset `port.toml` without an emulator.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,6 +16,8 @@ from deuteron.native import FIRMWARE
 
 PORT = "port.toml"
 """File of a port's directory that describes the board."""
+
+_SERIAL_PORT = re.compile(r"/dev/|COM\d+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +67,37 @@ def load(name: str) -> Board:
     """Return the board of that name.
 
     Raises:
-        OptionError: there is none; the hint lists all.
+        OptionError: there is none; the hint lists all, or names the line if the name is that of a serial port.
     """
     if name in ports():
         return read_port(FIRMWARE / "port" / name)
     if name not in names():
         listed, others = (", ".join(f"`{n}`" for n in group) for group in (names(), ports()))
+        if _SERIAL_PORT.match(name):
+            raise OptionError(f"unknown board `{name}`", hint=f"a serial port is named `--on serial:{name}`")
         raise OptionError(
             f"unknown board `{name}`",
             hint=f"the boards are {listed}, and with `--harness serial` {others}; docs/guides/boards.md explains how "
             "to use your own board",
         )
     return parse(name, (resources.files("deuteron.board") / "presets" / f"{name}.toml").read_text("utf-8"))
+
+
+def load_emulated(name: str) -> Board:
+    """Return the emulated board of that name; OptionError if there is none, or it is not emulated."""
+    board = load(name)
+    if not board.machine:
+        raise not_emulated(name)
+    return board
+
+
+def not_emulated(name: str) -> OptionError:
+    """Return the error for a run on a board without an emulator."""
+    return OptionError(
+        f"the board `{name}` is not emulated",
+        hint="link firmware for it with `deuteron firmware` and `--harness serial`, load it, and name its line with "
+        "`--on serial:PORT`",
+    )
 
 
 def read_port(directory: Path) -> Board:

@@ -63,15 +63,19 @@ def link(
 
     Raises:
         CapacityError: no allowed placement fits.
+        InputError: the user's port or NPU driver does not compile or link.
     """
     profiling = options.use_profiling
     fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
     _check_emulated(board, options, fetches)
     core_flags = (*board.flags, library.PROFILING) if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
+    is_own_port = not board.directory.is_relative_to(library.FIRMWARE)
+    if is_own_port or options.ethosu_driver is not None:
+        toolchain = replace(toolchain, users=board.directory if is_own_port else Path(options.ethosu_driver or ""))
     local = replace(toolchain, cache=work / "objects")
     # A user's port may include any file, also from elsewhere: its objects, and those that include its headers, are new.
-    own = toolchain if board.directory.is_relative_to(library.FIRMWARE) else local
+    own = local if is_own_port else toolchain
     firmwares = [delegate.firmware for delegate in bundle.delegates]
     starts, stand_ins = library.stand_ins(firmwares)
     sources = (*library.core(board, profiling=profiling), *library.families(firmwares))

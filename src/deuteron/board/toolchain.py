@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from deuteron.errors import InternalError, MissingToolError
+from deuteron.errors import InputError, InternalError, MissingToolError
 from deuteron.runtime.system_programs import find_program
 
 PREFIX = "arm-none-eabi-"
@@ -87,11 +87,13 @@ class Toolchain:
         compiler: path of the program.
         version: first line of its version text.
         cache: directory of the objects; may be removed at any time.
+        users: files of the user among the inputs, such as a port; None if all are Deuteron's.
     """
 
     compiler: Path
     version: str
     cache: Path
+    users: Path | None = None
 
     @classmethod
     def find(cls, objects: Path) -> "Toolchain":
@@ -145,14 +147,14 @@ class Toolchain:
                     "-o",
                     fresh / compiled.path.name,
                 )
-                _check(_run(command), f"`{source.path.name}` does not compile")
+                self._check(_run(command), f"`{source.path.name}` does not compile")
                 _store_object(fresh, kept)
         return compiled
 
     def archive(self, objects: Sequence[Object], path: Path) -> None:
         """Write a static library of the objects."""
         command = (f"{PREFIX}ar", "rcsD", path, *(item.path for item in objects))
-        _check(_run(command), f"`{path.name}` cannot be created")
+        self._check(_run(command), f"`{path.name}` cannot be created")
 
     def link(
         self, inputs: Sequence[str], flags: Sequence[str], script: Path, output: Path
@@ -176,8 +178,22 @@ class Toolchain:
         )
         fits = all(region.used <= region.size for region in regions)
         if fits:
-            _check(done, f"`{output.name}` cannot be linked")
+            self._check(done, f"`{output.name}` cannot be linked")
         return regions, fits
+
+    def _check(self, done: "subprocess.CompletedProcess[str]", message: str) -> None:
+        """Raise an error with the program's output: InputError with files of the user, else InternalError."""
+        if not done.returncode:
+            return
+        said = [line for line in done.stderr.strip().splitlines() if not line.startswith("collect2:")]
+        reason = next((line for line in said if _REASON.search(line)), said[-1] if said else "no reason given")
+        if self.users is None:
+            raise InternalError(f"{message}: {reason}")
+        raise InputError(
+            f"{message}: {reason}",
+            where=str(self.users),
+            hint="correct the files there; docs/guides/boards.md lists those of a port and what each defines",
+        )
 
 
 @cache
@@ -192,14 +208,6 @@ def _compiler_output(compiler: Path, option: str) -> str:
 
 def _run(command: Sequence[str | Path], directory: Path | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-
-
-def _check(done: "subprocess.CompletedProcess[str]", message: str) -> None:
-    """Raise InternalError with the program's output: all its inputs are ours."""
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["no reason given"]
-        error = next((line for line in said if _REASON.search(line)), said[-1])
-        raise InternalError(f"{message}: {error}")
 
 
 def _store_object(fresh: Path, kept: Path) -> None:

@@ -37,6 +37,13 @@ def command(
             f"steps are not named: a run has {counted(len(energy.steps), 'pulse')} of `{step}`, and `{directory}` has "
             "another number of steps"
         )
+    if energy.gaps:
+        longest = max(energy.gaps, key=lambda gap: gap.seconds)
+        printer.warn(
+            f"samples are missing in {counted(len(energy.gaps), 'place')} of `{log}`, "
+            f"{sum(gap.is_in_run for gap in energy.gaps)} of them in runs; the longest is {longest.seconds:g} s after "
+            f"{longest.at:g} s; the last sample before each counts for it"
+        )
     if printer.as_json:
         printer.json(_json(energy))
         return

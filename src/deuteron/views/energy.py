@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -18,6 +18,9 @@ Numbers = npt.NDArray[np.float64]
 FEW = 10
 """Samples below which the energy of a pulse depends on where its edges lie between them."""
 
+_GAP = 10
+"""Usual times between two samples above which samples are missing."""
+
 _QUANTITIES = {
     "time": (re.compile(r"time|timestamp"), "s"),
     "current": (re.compile(r"current|\bamps?\b"), "a"),
@@ -27,6 +30,8 @@ _PREFIXES = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "": 1.0}  
 _UNIT = re.compile(r"[\s(\[_/](?P<prefix>[nuµμm]?)(?P<unit>[sav])[)\]]?$")
 _PLAIN = re.compile(r"[a-z ]*\b(time|timestamp|current|amps?|amperes|voltage|volts?)( \d+)?")
 """A name without a unit: it is the SI unit then."""
+_NUMBER = re.compile(r"[\s\"]*[-+]?[.,]?\d[\deE.+-]*[\s\"]*[,;\t]")
+"""Start of a line of samples."""
 _LAYOUT = "the first line names the columns with their units, such as `Timestamp(ms),Current(uA),D0,D1`"
 
 
@@ -63,6 +68,15 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A time without samples: its start, its duration, and whether it is in a run."""
+
+    at: float
+    seconds: float
+    is_in_run: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnergy:
     """One run: the whole of it, and its steps if their pin was recorded."""
 
@@ -78,12 +92,14 @@ class Energy:
         runs: in order; all have the same number of steps.
         cut_runs: runs that the start or the end of the log cuts, which are left out.
         idle_watts: mean power outside of runs; None if there is no such sample.
+        gaps: times without samples, for which the sample before them counts.
         titles: the steps; empty if they are unknown, or not as many as the pulses of a run.
     """
 
     runs: tuple[RunEnergy, ...]
     cut_runs: int
     idle_watts: float | None
+    gaps: tuple[Gap, ...] = ()
     titles: tuple[str, ...] = ()
 
     @property
@@ -104,22 +120,25 @@ def read_log(path: Path, pins: Sequence[str]) -> Log:
     """Read a CSV file with one column for the time, one for the current, and one for each of the pins.
 
     Args:
-        path: the file. Lines that start with `#` are ignored; commas, semicolons and tabs separate columns.
+        path: the file. Commas, semicolons and tabs separate columns; the last two allow decimal commas.
+            Lines that start with `#` are ignored, but the last one before the first number may have the names.
         pins: columns of digital channels, whose values are 0 and 1.
 
     Raises:
         FormatError: it has no line with names, not these columns, or a value that is not a number.
     """
     try:
-        lines = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip() and line[0] != "#"]
+        text = path.read_text("utf-8-sig").splitlines()
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise FormatError(f"`{path}` is not a text file: {error.reason}", hint=_LAYOUT) from None
+    lines = _lines(text)
     if len(lines) < 3:
         raise FormatError(f"`{path}` has fewer than two samples", hint=_LAYOUT)
-    separator = next((mark for mark in "\t;" if mark in lines[0]), ",")
-    names = [name.strip() for name in next(csv.reader([lines[0]], delimiter=separator))]
+    header = lines.pop(min(lines)).lstrip("# ")
+    separator = next((mark for mark in "\t;" if mark in header), ",")
+    names = [name.strip() for name in next(csv.reader([header], delimiter=separator))]
     found = {quantity: _column(path, names, quantity, pins) for quantity in _QUANTITIES}
     for quantity in ("time", "current"):
         if found[quantity] is None:
@@ -196,7 +215,15 @@ def measure(log: Log, run: str, step: str | None, volts: float | None) -> Energy
         )
     rest = np.where(is_high[:-1], 0.0, np.diff(log.seconds))
     idle = float(watts[:-1] @ rest / rest.sum()) if rest.any() else None
-    return Energy(runs, int(is_high[0]) + int(is_high[-1] and not is_high.all()), idle)
+    cut_runs = int(is_high[0]) + int(is_high[-1] and not is_high.all())
+    return Energy(runs, cut_runs, idle, tuple(_gaps(log.seconds, is_high)))
+
+
+def _gaps(seconds: Numbers, is_high: npt.NDArray[np.bool_]) -> Iterator[Gap]:
+    """The times without samples: steps of time that are much longer than the median of those that are not 0."""
+    steps = np.diff(seconds)
+    for i in np.flatnonzero(steps > _GAP * np.median(steps[steps > 0])):
+        yield Gap(float(seconds[i]), float(steps[i]), bool(is_high[i]))
 
 
 def _pulses(is_high: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
@@ -230,18 +257,58 @@ def _scale(path: Path, name: str, quantity: str) -> float:
     return _PREFIXES[match["prefix"]]
 
 
-def _values(path: Path, lines: Sequence[str], separator: str, columns: Mapping[str, int]) -> dict[str, Numbers]:
+def _lines(text: Sequence[str]) -> dict[int, str]:
+    """The lines with names and samples, by their numbers in the file."""
+    lines = {number: line for number, line in enumerate(text, 1) if line.strip() and line[0] != "#"}
+    first = min(lines, default=0)
+    if first and _NUMBER.match(lines[first]):  # then a comment has the names
+        above = [number for number in range(1, first) if text[number - 1].startswith("#")]
+        lines |= {number: text[number - 1] for number in above[-1:]}
+    return lines
+
+
+def _values(path: Path, lines: Mapping[int, str], separator: str, columns: Mapping[str, int]) -> dict[str, Numbers]:
     """The values of the columns."""
-    try:
-        table = np.loadtxt(
-            lines[1:], delimiter=separator, usecols=list(columns.values()), ndmin=2, comments=None, quotechar='"'
-        )
-    except (ValueError, IndexError) as error:
-        raise FormatError(f"`{path}`: {error}", hint=_LAYOUT) from None
+    rows = list(lines.values())
+    if separator != "," and not any("." in row for row in rows):
+        rows = [row.replace(",", ".") for row in rows]
+    table = _table(rows, separator, columns.values())
+    if table is None:
+        at = _first_wrong(rows, separator, columns.values())
+        wrong = (name for name, column in columns.items() if _table([rows[at]], separator, [column]) is None)
+        raise _without_number(path, list(lines)[at], next(wrong))
     if (odd := np.argwhere(~np.isfinite(table))).size:
-        row, column = odd[0].tolist()
-        raise FormatError(f"`{path}`: sample {row:,} has no number for the {list(columns)[column]}")
+        row, column = (int(at) for at in odd[0])
+        raise _without_number(path, list(lines)[row], list(columns)[column])
     return dict(zip(columns, table.T, strict=True))
+
+
+def _table(rows: Sequence[str], separator: str, columns: Iterable[int]) -> Numbers | None:
+    """The values of these columns; None if a row lacks one, or it is not a number."""
+    try:
+        return np.loadtxt(rows, delimiter=separator, usecols=list(columns), ndmin=2, comments=None, quotechar='"')
+    except (ValueError, IndexError):
+        return None
+
+
+def _first_wrong(rows: Sequence[str], separator: str, columns: Iterable[int]) -> int:
+    """The first row that `_table` rejects, by bisection."""
+    columns, first, end = list(columns), 0, len(rows)
+    while end - first > 1:
+        middle = (first + end) // 2
+        if _table(rows[first:middle], separator, columns) is None:
+            end = middle
+        else:
+            first = middle
+    return first
+
+
+def _without_number(path: Path, line: int, column: str) -> FormatError:
+    return FormatError(
+        f"line {line:,} has no number for the {column}",
+        where=str(path),
+        hint="export a range in which every sample has numbers, with decimal points if commas separate columns",
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ OPTIONAL = {
     "cluster": "evaluates many points: `deuteron sweep`",
     "search": "looks for the best points: `deuteron sweep --search`",
     "solver": "proves plans with `--effort exact`",
+    "boards": "runs on boards with `--on serial:PORT`, writes images with `flash`",
 }
 """Optional extras and their purposes."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from deuteron.board.harness import frames
 from deuteron.board.harness.line import Line
 from deuteron.board.host_executor import error_text
-from deuteron.errors import BoardError, FormatError, InternalError
+from deuteron.errors import BoardError, FormatError, InternalError, counted
 
 VERSION = 1
 ALL_STEPS = 0xFFFFFFFF
@@ -214,6 +214,8 @@ class Client:
         self._sequence = 0
         self._identity: Identity | None = None
         self._is_connecting = False
+        self._received = 0
+        self._request = b""
         self.sent_again = 0
 
     @property
@@ -232,8 +234,9 @@ class Client:
         """Start a session and return what the board says about itself."""
         self._decoder.clear()
         end = time.monotonic() + _DRAIN_SECONDS
-        while self._line.receive(0) and time.monotonic() < end:
-            pass
+        self._received = 0
+        while (old := self._line.receive(0)) and time.monotonic() < end:
+            self._received += len(old)
         self._session = secrets.randbelow((1 << 32) - 1) + 1
         self._sequence = 0
         self._is_connecting = True
@@ -329,11 +332,14 @@ class Client:
         `expected_seconds` is the time that the command may take on a board, and part of the first wait.
 
         Raises:
-            BoardError: no reply came within `seconds`, or it is an error.
+            BoardError: no reply came within `seconds`, it is an error, or the line echoes the request.
             RestartedError: the board does not know the session.
         """
         self._sequence = (self._sequence + 1) % (1 << 16)
-        frame = frames.encode(_HEADER.pack(VERSION, command, self._sequence, self._session) + data)
+        self._request = _HEADER.pack(VERSION, command, self._sequence, self._session) + data
+        frame = frames.encode(self._request)
+        if not self._is_connecting:
+            self._received = 0
         limit = self._seconds if seconds is None else seconds
         on_line = (len(frame) + self._block_bytes()) / self._line.bytes_per_second
         wait = self._first_wait + on_line + expected_seconds
@@ -360,10 +366,19 @@ class Client:
     def _receive(self, seconds: float) -> tuple[tuple[int, int, bytes] | None, bool]:
         """Return version, status and data of the current reply, if it came; and whether a frame was damaged."""
         is_damaged = False
-        for content in self._decoder.feed(self._line.receive(max(0.0, seconds))):
+        data = self._line.receive(max(0.0, seconds))
+        self._received += len(data)
+        for content in self._decoder.feed(data):
             if content is None or len(content) < _HEADER.size:
                 is_damaged = True
                 continue
+            if content == self._request:  # no reply equals its request: the numbers of commands are those of errors
+                raise BoardError(
+                    "the line echoes what is sent",
+                    where=self._line.name,
+                    hint="check that TX and RX are not connected, and turn off the echo of the adapter, the terminal "
+                    "server or another application on the board",
+                )
             version, status, sequence, session = _HEADER.unpack_from(content)
             # A processor that has stopped knows no session but its last.
             is_stopped = status == Status.FAULT and self._is_connecting
@@ -414,10 +429,16 @@ class Client:
 
     def _silent(self, command: Command, seconds: float) -> BoardError:
         what = "end a run" if command == Command.RUN else f"answer `{command.name.lower()}`"
+        came = f"; {counted(self._received, 'byte')} came, with no reply in them" if self._received else ""
         hint = "check power, cable, port and `--baud`, and that the image was built with `--harness serial`"
+        if self._received:
+            hint = (
+                "check `--baud` and the ground, and that no boot loader or application other than an image built with "
+                "`--harness serial` sends on this line"
+            )
         if self._identity is not None:
             hint = "it hangs, has stopped, or the line is lost; for a long run, raise the limit with `--time-out`"
-        return BoardError(f"the board did not {what} within {seconds:g} s", where=self._line.name, hint=hint)
+        return BoardError(f"the board did not {what} within {seconds:g} s{came}", where=self._line.name, hint=hint)
 
     def _check(self, area: Area, index: int, data: bytes, done: str) -> None:
         """Compare the board's checksum of an area with that of the bytes that were sent or received."""

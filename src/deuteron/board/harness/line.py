@@ -12,6 +12,9 @@ SERIAL, TCP = "serial:", "tcp:"
 BAUD = 115_200
 """Default rate of a serial port in bits per second."""
 
+_BAUDS = range(1, 1 << 31)
+"""Rates that a driver's integer holds; a port takes fewer."""
+
 _CONNECT_SECONDS = 5.0
 _SEND_SECONDS = 5.0
 _CHUNK = 4096
@@ -51,12 +54,17 @@ def open_line(name: str, baud: int | None = None) -> Line:
         baud: rate of a serial port in bits per second; None for the default.
 
     Raises:
-        OptionError: the name has another form, or a rate is given for TCP.
+        OptionError: the name has another form, the rate is out of range, or a rate is given for TCP.
         MissingToolError: pyserial is not installed, for a serial port.
         BoardError: the line cannot be opened.
     """
+    if baud is not None and baud not in _BAUDS:
+        raise OptionError(
+            f"`--baud` is {baud}, it must be {_BAUDS.start} to {_BAUDS.stop - 1}",
+            hint="give the rate of the port's `uart.c` in bits per second, such as 115200",
+        )
     if name.startswith(SERIAL):
-        return _SerialLine(name.removeprefix(SERIAL), baud or BAUD)
+        return _SerialLine(name.removeprefix(SERIAL), BAUD if baud is None else baud)
     host, colon, port = name.removeprefix(TCP).rpartition(":")
     if not (name.startswith(TCP) and colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise OptionError(

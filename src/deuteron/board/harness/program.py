@@ -159,24 +159,31 @@ class BoardProgram:
             progress: called with the number of complete samples and of all.
 
         Raises:
-            BoardError: the board restarts more than RESTARTS times, or fails otherwise.
+            BoardError: the board restarts more than RESTARTS times, or fails otherwise; the message has the number of
+                finished samples.
         """
         runs: list[BoardRun] = []
-        while len(runs) < len(samples):
-            number = len(runs)
-            if progress is not None:
-                progress(number, len(samples))
-            is_reset = number == 0 or resets is None or number in resets
-            try:
-                runs.append(self.run(samples[number], is_reset=is_reset))
-            except RestartedError as e:
-                self.restarts += 1
-                if self.restarts > RESTARTS:
-                    message = f"the board restarted {self.restarts} times, last in sample {number}"
-                    raise BoardError(message, where=e.where, hint=e.hint) from e
-                self.connect()
-                while runs and not is_reset:
-                    number = len(runs) - 1
-                    is_reset = number == 0 or resets is None or number in resets
-                    runs.pop()
+        try:
+            while len(runs) < len(samples):
+                number = len(runs)
+                if progress is not None:
+                    progress(number, len(samples))
+                is_reset = number == 0 or resets is None or number in resets
+                try:
+                    runs.append(self.run(samples[number], is_reset=is_reset))
+                except RestartedError as e:
+                    self.restarts += 1
+                    if self.restarts > RESTARTS:
+                        message = f"the board restarted {self.restarts} times, last in sample {number}"
+                        raise BoardError(message, where=e.where, hint=e.hint) from e
+                    self.connect()
+                    while runs and not is_reset:
+                        number = len(runs) - 1
+                        is_reset = number == 0 or resets is None or number in resets
+                        runs.pop()
+        except (BoardError, FormatError) as e:
+            if not runs:
+                raise
+            finished = f"{len(runs):,} of {len(samples):,} samples had finished"
+            raise e.relocate(e.where, f"{e.message}; {finished}") from e
         return runs

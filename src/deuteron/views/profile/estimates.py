@@ -31,7 +31,7 @@ def with_estimates(build: Build, profile: record.Profile, core_hz: int, *, has_n
     basis = [_assumption(build.manifest, 0 if counts else core_hz)] if on_cpu else []
     basis += [f"estimates of the NPU: {line}" for line in (build.basis[:1] if on_npu else ())]
     parts = ("cpu",) * bool(on_cpu) + ("npu",) * bool(on_npu)
-    known = () if counts else (str(band) for part in parts for band in calibration.bands(profile.target, part))
+    known = () if counts else dict.fromkeys(note for part in parts for note in calibration.notes(profile.target, part))
     return replace(profile, estimates=(*on_cpu, *on_npu), basis=(*profile.basis, *basis, *known))
 
 

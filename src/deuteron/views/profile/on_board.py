@@ -50,7 +50,7 @@ class BoardProfile:
 
 def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> BoardProfile:
     """Profile runs on a board in an emulator, with firmware made for profiling."""
-    chosen = boards.load(name)
+    chosen = boards.load_emulated(name)
     options = firmwares.FirmwareOptions(use_profiling=True)
     with tempfile.TemporaryDirectory(prefix="deuteron-profile-") as scratch:
         directory = Path(scratch) / "firmware"

@@ -66,7 +66,6 @@ class OnBoard(Subject):
         self._host = host
         self.is_compiled = host is None
         self._origin = origin
-        self._board = boards.load(board)
         self._time_out = time_out or qemu.TIME_OUT
         self._flash = flash
         self._firmware: record.Firmware | None = None
@@ -78,7 +77,11 @@ class OnBoard(Subject):
             )
         self._is_firmware = (path / record.FILE.name).is_file()
         if self._is_firmware:
-            self._firmware = firmware = record.read(path)
+            self._firmware = record.read(path)
+            if self._firmware.board not in boards.names():
+                raise boards.not_emulated(self._firmware.board)
+        self._board = boards.load_emulated(board)
+        if firmware := self._firmware:
             if firmware.board != board:
                 raise OptionError(
                     f"`{path}` is firmware for the board `{firmware.board}`, not for `{board}`",

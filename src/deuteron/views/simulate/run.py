@@ -103,7 +103,7 @@ class Simulation:
     @property
     def basis(self) -> tuple[str, ...]:
         """Return the assumptions of the times: rates, resident weights, and known differences from silicon."""
-        band = [*([] if self.band is None else [str(self.band)]), *map(str, calibration.bands(self.target, "npu"))]
+        band = [*([] if self.band is None else [str(self.band)]), *calibration.notes(self.target, "npu")]
         schedules = [run.entry.schedule for run in self.partitions if run.timeline.measure is Measure.ESTIMATED]
         if schedules:
             clock = f"NPU at {self.engine.clock / 1e6:g} MHz"
