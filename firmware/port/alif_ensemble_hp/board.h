@@ -14,7 +14,8 @@
 #define DTN_TICKS_HZ UINT32_C(400000000)
 #define DTN_CORE_HZ UINT32_C(400000000)
 
-/** Ticks are cycles of the core. */
+/** Ticks are cycles of the core, which may not be counted while it sleeps. */
+#define DTN_COUNTER_STOPS_IN_SLEEP
 #define DTN_BOARD_COUNTER DTN_DWT_CYCCNT
 
 /** Core cycles of a tick of the timer (systick_timer.h), and the rate of these ticks. */

@@ -283,7 +283,11 @@ def _class_loss(
 
 
 def _cross_entropy(scores: Any, target: Any, *args: Any) -> Any:
-    return _class_loss(scores.log_softmax(-1), target, *args)
+    shares = scores.log_softmax(-1)
+    if not target.is_floating_point():
+        return _class_loss(shares, target, *args)
+    losses, reduction = -(shares * target).sum(-1), (*args, None, 1)[1]
+    return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
 
 
 def _power_of_two(x: Any) -> Any:
@@ -389,7 +393,10 @@ def _has_form(node: fx.Node) -> bool:
     if node.target in _LOSSES:
         scores, target = (cast(fx.Node, one).meta["val"] for one in node.args[:2])
         has_plain_options = node.args[2:3] in ((), (None,)) and not any(node.args[5:])
-        return scores.dim() <= 2 and not target.is_floating_point() and has_plain_options and not node.kwargs
+        is_probability = target.is_floating_point() and target.shape == scores.shape
+        return (
+            scores.dim() <= 2 and target.dim() < scores.dim() + is_probability and has_plain_options and not node.kwargs
+        )
     if node.target in (aten.div.Tensor_mode, aten.floor_divide.default):
         return isinstance(node.args[1], fx.Node) and bool(node.meta["val"].is_floating_point())
     return True
