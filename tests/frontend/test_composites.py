@@ -66,6 +66,9 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     ),
     lambda x, y: functional.cross_entropy(x, y[:, :7].argmax(1)) + functional.cross_entropy(x[0], x[1].argmax()),
     lambda x, y: functional.cross_entropy(x, torch.tensor([3, 0]), ignore_index=0, reduction="none"),
+    lambda x, y: (
+        functional.cross_entropy(x, y.softmax(1)) + functional.cross_entropy(x, y.softmax(1), reduction="none")
+    ),
     lambda x, y: functional.nll_loss(x, torch.tensor([3, 0]), ignore_index=3) + functional.nll_loss(y, x.argmax(1)),
     lambda x, y: torch.trapezoid(x, dx=0.5) + torch.trapz(y, dx=2.0, dim=1),
 ]

@@ -286,7 +286,7 @@ def _cross_entropy(scores: Any, target: Any, *args: Any) -> Any:
     shares = scores.log_softmax(-1)
     if not target.is_floating_point():
         return _class_loss(shares, target, *args)
-    losses, reduction = -(shares * target).sum(-1), (*args, None, 1)[1]
+    losses, reduction = -(shares * target).sum(-1), args[1] if len(args) > 1 else 1
     return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
 
 
