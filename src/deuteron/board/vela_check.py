@@ -134,7 +134,7 @@ class _Check:
             self.where = f"operators by themselves, of which {error.message}"
             return (self.moves - builder.on_cpu) or self.functions
         chained = self._values(single)
-        if wrong := self._far_from_litert(builder, single, chained):
+        if wrong := self._wrong_by_themselves(builder, single, chained):
             return wrong
         for one, other in zip(ours, chained, strict=True):
             # Steps inside of an operator have other names, and write tensors in part.
@@ -187,8 +187,8 @@ class _Check:
         if tensor is None or tensor.dtype == "FLOAT32":
             return True  # float operators run on the CPU in both
         steps = NPU_STEPS if tensor.quant else 0
-        apart = np.abs(ours.reshape(-1).astype(np.int64) - theirs.reshape(-1).astype(np.int64))
-        return int(apart.max(initial=0)) <= steps
+        difference = np.abs(ours.reshape(-1).astype(np.int64) - theirs.reshape(-1).astype(np.int64))
+        return int(difference.max(initial=0)) <= steps
 
     def _suspects(self, builder: VelaBuilder, build: VelaBuild, name: str) -> frozenset[str]:
         """Return what moves data in the partition that writes a tensor; if nothing is left, all that it writes."""
@@ -200,11 +200,11 @@ class _Check:
                 return (every & self.moves) - builder.on_cpu or every
         return self.moves
 
-    def _far_from_litert(self, builder: VelaBuilder, single: VelaBuild, values: Sequence[Values]) -> frozenset[str]:
+    def _wrong_by_themselves(self, builder: VelaBuilder, single: VelaBuild, values: Sequence[Values]) -> frozenset[str]:
         """Return the tensors of operators that differ from C operators by more than rounding for the same inputs."""
         on_npu = {info.name for part in single.made.partitions for info in part.outputs}
         known = [self._with_views(sample, each) for sample, each in zip(self._samples, values, strict=True)]
-        far: set[str] = set()
+        wrong: set[str] = set()
         for op in self._model.operators:
             names = [self._model.tensors[i].name for i in op.outputs]
             inputs = tuple(dict.fromkeys(i for i in op.inputs if i >= 0 and not self._model.tensors[i].has_values))
@@ -219,8 +219,8 @@ class _Check:
                 results = program.run([each[name] for name in given])
                 if not all(self._is_within(name, each[name], y) for name, y in zip(names, results, strict=True)):
                     self.where = f"{op.title}, tensor `{names[0]}`"
-                    far.update(names)
-        return frozenset(far)
+                    wrong.update(names)
+        return frozenset(wrong)
 
     def _with_views(self, sample: Sequence[Array], values: Values) -> Values:
         """Return the values with the model's inputs, and with what operators give that only rename bytes."""
