@@ -60,12 +60,13 @@ def checked(builder: VelaBuilder) -> tuple[VelaBuilder, VelaBuild]:
     while True:
         try:
             build = builder.built()
+            values = check.values(build)
         except (FormatError, UnsupportedError):  # Vela stops, or its commands are refused
             left = (each - builder.on_cpu for each in (check.moves, check.neighbours, check.functions))
             if not (wrong := next(filter(None, left), None)):
                 raise
         else:
-            if (wrong := check.wrong_operators(builder, build)) is None:
+            if (wrong := check.wrong_operators(builder, build, values)) is None:
                 return check.with_fewer(builder, build)
             if wrong <= builder.on_cpu:
                 raise UnsupportedError(
@@ -120,20 +121,19 @@ class _Check:
         """The tensors that operators other than layers write."""
         return frozenset(name for name, op in self._writers.items() if op.name not in LAYERS)
 
-    def wrong_operators(self, builder: VelaBuilder, build: VelaBuild) -> frozenset[str] | None:
+    def wrong_operators(self, builder: VelaBuilder, build: VelaBuild, ours: Sequence[Values]) -> frozenset[str] | None:
         """Return names of tensors whose operators the CPU has to compute; None for a program that is right."""
         if not build.made.partitions:
             return None
-        ours = self._values(build)
         if (cpu := self._on_cpu(builder)) is not None and all(map(self._is_near, ours, cpu)):
             return None
         model, copies = separated(self._model)
         try:
             single = replace(builder, on_cpu=builder.on_cpu | copies).built(given=model)
+            chained = self.values(single)
         except (FormatError, UnsupportedError) as error:
             self.where = f"operators by themselves, of which {error.message}"
             return (self.moves - builder.on_cpu) or self.functions
-        chained = self._values(single)
         if wrong := self._wrong_by_themselves(builder, single, chained):
             return wrong
         for one, other in zip(ours, chained, strict=True):
@@ -162,11 +162,12 @@ class _Check:
         one = replace(builder, on_cpu=builder.on_cpu - names)
         with suppress(FormatError, UnsupportedError):
             made = one.built()
-            if self.wrong_operators(one, made) is None:
+            if self.wrong_operators(one, made, self.values(made)) is None:
                 return one, made
         return builder, build
 
-    def _values(self, build: VelaBuild) -> list[Values]:
+    def values(self, build: VelaBuild) -> list[Values]:
+        """Return the values that steps write, and the outputs, for each sample; FormatError for refused commands."""
         made = build.made
         steps = StepValues(bundle_of(build), made.partitions, made.cpu_ops)
         names = [self._model.tensors[i].name for i in self._model.own_outputs]
@@ -175,7 +176,7 @@ class _Check:
     def _on_cpu(self, builder: VelaBuilder) -> list[Values] | None:
         """Return the values that C operators compute; None if an operator has none."""
         try:
-            return self._values(builder.built_for_cpu(self._model))
+            return self.values(builder.built_for_cpu(self._model))
         except UnsupportedError:
             return None
 
