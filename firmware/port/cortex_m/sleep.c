@@ -5,7 +5,7 @@
 #include "deuteron/executor.h"
 #include "timer.h"
 
-/* True if the board's counter of ticks may stand still while the core sleeps: a wait that is measured must not sleep. */
+/* False if the board's counter may stand still while the core sleeps: a wait that is measured must not sleep. */
 #if DTN_PROFILING && defined DTN_COUNTER_STOPS_IN_SLEEP
 enum { MAY_SLEEP = 0 };
 #else
