@@ -110,7 +110,7 @@ class _StrictRecipe(int):
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Flow:
     """One run from a module to a program; `recipe` makes the recipe of ExecuTorch's session for it.
 

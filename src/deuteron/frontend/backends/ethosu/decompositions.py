@@ -8,7 +8,7 @@ from torch import fx
 
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize import recurrent
-from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers, replace
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers, replace, value_of
 
 aten = torch.ops.aten
 
@@ -49,6 +49,30 @@ def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     is_whole = [size + 2 * pad == (extent - 1) * step + 1 for size, extent, pad, step in axes]
     moved = [1 if whole else move for whole, move in zip(is_whole, stride, strict=True)]
     return None if moved == stride else call(pool, pool.target, image, window, moved, *given[1:])
+
+
+def _by_groups(model: fx.GraphModule, layer: fx.Node) -> fx.Node | None:
+    """A transposed convolution of groups, with other channels after it than before, becomes one for each group.
+
+    The backend takes the scales of its weights for those of its biases, which are fewer or more then.
+    """
+    x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", layer.args)
+    bias, stride, padding, more, groups, dilation = (*given, *(None, 1, 0, 0, 1, 1)[len(given) :])
+    steps = [numbers(one, 2) for one in (stride, padding, more)]
+    if groups == 1 or weight.op != "get_attr":
+        return None
+    value = value_of(model, weight)
+    inputs, outputs = value.shape[0] // groups, value.shape[1]
+    if inputs == outputs:
+        return None
+    parts: list[fx.Node] = []
+    for at in range(groups):
+        rows = value.narrow(0, at * inputs, inputs).contiguous()
+        weights = constant(model, layer, f"{weight.target}_group_{at}", rows, like=value)
+        image = call(layer, aten.slice.Tensor, x, 1, at * inputs, (at + 1) * inputs)
+        own = call(layer, aten.slice.Tensor, bias, 0, at * outputs, (at + 1) * outputs) if bias else None
+        parts.append(call(layer, layer.target, image, weights, own, *steps, 1, numbers(dilation, 2)))
+    return call(layer, aten.cat.default, parts, 1)
 
 
 def _hardtanh(_: fx.GraphModule, relu6: fx.Node) -> fx.Node:
@@ -95,6 +119,7 @@ _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tens
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.avg_pool2d.default: _unmoved,
+    aten.conv_transpose2d.input: _by_groups,
     aten.max_pool2d.default: _unmoved,
     aten.relu6.default: _hardtanh,
     aten.relu6_.default: _hardtanh,
