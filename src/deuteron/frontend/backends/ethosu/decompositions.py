@@ -57,7 +57,8 @@ def _by_groups(model: fx.GraphModule, layer: fx.Node) -> fx.Node | None:
     The backend takes the scales of its weights for those of its biases, which are fewer or more then.
     """
     x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", layer.args)
-    bias, stride, padding, more, groups, dilation = (*given, *(None, 1, 0, 0, 1, 1)[len(given) :])
+    rest: tuple[Any, ...] = (*given, *(None, 1, 0, 0, 1, 1)[len(given) :])
+    bias, stride, padding, more, groups, dilation = rest
     steps = [numbers(one, 2) for one in (stride, padding, more)]
     if groups == 1 or weight.op != "get_attr":
         return None
