@@ -2,11 +2,10 @@
 
 #include "board.h"
 #include "core.h"
-#include "deuteron/executor.h"
 #include "timer.h"
 
 /* False if the board's counter may stand still while the core sleeps: a wait that is measured must not sleep. */
-#if DTN_PROFILING && defined DTN_COUNTER_STOPS_IN_SLEEP
+#if defined DTN_PROFILING && DTN_PROFILING && defined DTN_COUNTER_STOPS_IN_SLEEP
 enum { MAY_SLEEP = 0 };
 #else
 enum { MAY_SLEEP = 1 };
