@@ -193,5 +193,7 @@ NO_VALUES = {
     **dict.fromkeys(("sym_numel", "sym_size", "sym_storage_offset", "sym_stride"), "a number that is known in a build"),
     "_local_scalar_dense": "a number of Python",
     "empty_strided": "no values",
+    "resize_": "no values",
+    "sym_is_contiguous": "a bool that is known in a build",
 }  # fmt: skip
 """Operators that no program of a model has, and why."""

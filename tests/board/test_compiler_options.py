@@ -126,7 +126,7 @@ def test_random_calls_of_layers_give_what_plain_loops_give(board: str, name: str
 def test_operators_on_elements_give_the_same_bytes(board: str, name: str) -> None:
     found = Toolchain.find(image.OBJECTS)
     results = cortex_m_elements.measure(
-        boards.load(board), Mixed(found.compiler, found.version, found.cache, name, board)
+        boards.load(board), Mixed(found.compiler, found.version, found.cache, inner=name, board=board)
     )
     assert len(results) > 10
     assert [result for result in results if not result.right] == []

@@ -11,7 +11,7 @@ TARGETS = ("cortex-m55", "ethos-u55-128")
 
 
 def _core() -> set[str]:
-    """The names of the operators that PyTorch marks as core."""
+    """The names of the operators that PyTorch marks as core, of those that this process has looked up."""
     packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)]
     return {
         packet.__name__
@@ -22,7 +22,10 @@ def _core() -> set[str]:
 
 
 def test_each_core_operator_has_a_case_or_a_reason() -> None:
-    assert _core() == CASES.keys() | core_aten.NO_VALUES.keys()
+    known = CASES.keys() | core_aten.NO_VALUES.keys()
+    for name in known:
+        getattr(torch.ops.aten, name)
+    assert _core() == known
 
 
 @pytest.mark.parametrize("target", TARGETS)
