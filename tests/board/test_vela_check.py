@@ -11,10 +11,11 @@ from tests.tflite.cortex_m.models import constant, model, tensor
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.graph_check import Build, built
 
-from deuteron.board import vela_budget, vela_check
+from deuteron.board import vela_budget
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.runtime import tflite_build, vela_merges
 from deuteron.runtime.litert import Litert
+from deuteron.runtime.tflite_ethosu import NPU_STEPS
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
@@ -38,7 +39,7 @@ def _no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 def _differs(model: FlatModel, target: str, build_of: Build) -> bool:
     inputs = random_inputs(model, np.random.default_rng(3))
     pairs = zip(built(target, build_of)(model, inputs), Litert(encode(model)).run(inputs), strict=True)
-    return any(np.abs(ours.astype(int) - theirs.astype(int)).max() > vela_check.NPU_STEPS for ours, theirs in pairs)
+    return any(np.abs(ours.astype(int) - theirs.astype(int)).max() > NPU_STEPS for ours, theirs in pairs)
 
 
 def test_vela_merges_wrongly() -> None:

@@ -3,6 +3,7 @@
 import inspect
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -134,5 +135,5 @@ class Failing:
 
 def test_the_causes_of_a_refusal_end() -> None:
     with pytest.raises(UnsupportedError, match="the cause") as caught:
-        build._is_exported(Failing(), SimpleNamespace(close=list))  # type: ignore[arg-type]
+        build._is_exported(Failing(), cast(Any, SimpleNamespace(close=list)))
     assert caught.value.__cause__ is None

@@ -238,7 +238,7 @@ KINDS: Mapping[str, Callable[[Images, int], None]] = {
     "abs": lambda g, x: _function(g, x, "ABS"),
     "softmax": lambda g, x: _function(g, x, "SOFTMAX", Beta=1.0),
 }
-"""How an operator is applied to a tensor, by kind."""
+"""Functions that apply an operator to a tensor, by the name of its kind."""
 
 
 def image_graph(rng: Rng, count: int = 0) -> FlatModel:

@@ -25,15 +25,13 @@ from deuteron.errors import FormatError, UnsupportedError, counted
 from deuteron.runtime import pte
 from deuteron.runtime.inputs import Sample, seeded_inputs
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
+from deuteron.runtime.tflite_ethosu import NPU_STEPS
 from deuteron.runtime.tflite_model import infos
 from deuteron.runtime.tflite_nodes import LAYERS
 from deuteron.runtime.tflite_program import VIEWS
 from deuteron.runtime.vela_merges import SLICES
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.normalize import RESIZES
-
-NPU_STEPS = 1
-"""Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
 
 SAMPLES = 2
 """Random samples over all of the inputs' range, and as many near zero."""

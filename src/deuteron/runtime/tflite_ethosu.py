@@ -21,6 +21,9 @@ from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import CUSTOM, NO_TENSOR, Buffer, FlatModel, FlatOperator
 from deuteron.tflite.variables import LSTM, with_states_of
 
+NPU_STEPS = 1
+"""Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class EthosUFile:

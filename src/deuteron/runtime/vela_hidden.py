@@ -101,11 +101,10 @@ def tensors_of(source: FlatModel) -> tuple[FlatTensor, ...]:
 
 
 def kept(source: FlatModel, number: int, on_cpu: Collection[str] = ()) -> FlatOperator:
-    """Return an operator as Vela may see it in any case; those whose commands are wrong or unknown become custom ones.
+    """Return an operator as Vela may see it in any case.
 
-    Those that write tensors with the names `on_cpu` do, too.
-
-    LSTMs, too, without the inputs that they lack: Vela's own keep no state.
+    Operators whose commands are wrong or unknown, and those that write tensors with the names `on_cpu`, become custom
+    ones. LSTMs become custom ones without the inputs that they lack: Vela's own LSTMs keep no state.
     """
     op = source.operators[number]
     if op.name == LSTM:

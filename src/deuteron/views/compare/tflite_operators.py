@@ -20,6 +20,7 @@ from deuteron.builds.manifest import Manifest
 from deuteron.errors import UnsupportedError, counted
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime.litert import Litert
+from deuteron.runtime.tflite_ethosu import NPU_STEPS
 from deuteron.runtime.tflite_model import prepare
 from deuteron.runtime.tflite_program import VIEWS
 from deuteron.tflite.constants import DTYPES
@@ -49,9 +50,6 @@ class Run(Protocol):
 
 Program = Callable[[Sequence[Array]], Sequence[Array]]
 """Runs one sample of a program."""
-
-NPU_STEPS = 1
-"""Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
 
 
 @dataclass(slots=True)
