@@ -110,6 +110,7 @@ def run(python: Path, *arguments: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_one_wheel_serves_all_versions_of_python(wheel: Path) -> None:
     assert re.fullmatch(r"deuteron-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as file:

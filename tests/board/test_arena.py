@@ -67,6 +67,7 @@ def _run(
     return firmware.load(bundle, folder, extra=extra).run(given), [y.tobytes() for y in wanted]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_stripes_compute_the_same_bytes(build: Path, bundle: Bundle, firmware: HostFirmware, tmp_path: Path) -> None:
     """In budgets drawn at random, of which no plan takes more; values beyond the memory would be refused at start."""

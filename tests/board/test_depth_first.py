@@ -93,6 +93,7 @@ def test_what_a_build_accepts_beside_partitions_is_within_the_budget_in_every_pl
     assert [accepted[budget] for budget in (8_208, 8_224, 10_080)] == [7_872, 8_224, 10_080]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_more_memory_is_never_slower_though_higher_stripes_may_be() -> None:
     """A network in which low stripes leave out unread rows that the highest fitting stripes compute."""

@@ -168,6 +168,7 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
     )
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_ensemble_links_with_its_own_npu(checkout: Path) -> None:
     """The port has the devices that the wait for the NPU needs."""

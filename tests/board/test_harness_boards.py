@@ -74,6 +74,7 @@ def test_another_version_of_the_tables_is_refused_without_the_build(tmp_path: Pa
     assert _expected(None, None, firmware) == expected_of_build(build, bundle_of(build))
 
 
+@pytest.mark.full
 def test_a_board_without_an_emulator_is_run_on_its_line(tmp_path: Path) -> None:
     build = store.model("digits", target="cortex-m33")
     own = store.firmware(build, boards.load("pico2"), SERIAL)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import store
+from tests import full, store
 from tests.board.serial_boards import emulated
 from tests.board.test_package import configure_for_board
 
@@ -21,7 +21,7 @@ SAMPLE = FIRMWARE / "samples" / "harness"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["zephyr", "cmsis"])
+@pytest.mark.parametrize("line", full.only(["zephyr", "cmsis"], "cmsis"))
 def test_the_sample_answers(line: str, tmp_path: Path) -> None:
     model, board, build = store.model("digits", target="cortex-m33"), boards.load("an505"), tmp_path / "build"
     configure_for_board(CONSUMER, build, model, board, f"-DLINE={line}")

@@ -10,6 +10,7 @@ from tests import full
 from deuteron.errors import BoardError
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("model", full.first(serial_line.models()[2:10:2], 2), ids=lambda model: model.name)
 def test_a_model_gives_the_same_over_the_line(model: serial_line.Model) -> None:

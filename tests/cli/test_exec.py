@@ -49,6 +49,7 @@ AOT = "python -m executorch.examples.nxp.aot_neutron_compile -m linear --delegat
 MERGE = "python -m eiq_neutron_sdk.neutron_library_utils.merge_kernel_selection_code -input-files {} -output-file all.c"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_executorchs_script_word_for_word(folder: Path) -> None:
     assert api.execute(AOT.split()) == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.float_rewrites import Call, left, rewritten
 from tests.frontend.heterogeneous_models import combine
 from torch import Tensor, fx, nn
@@ -201,7 +202,7 @@ def test_weights_that_are_used_twice_are_one_constant() -> None:
 @pytest.mark.parametrize("shape", [(1, 5, 6), (3, 5, 6)])
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"num_layers": 2}, {"bidirectional": True}], ids=str)
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
-@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("batch_first", full.first([True, False], 1))
 def test_recurrent_layers_are_their_steps(
     layer: type[nn.LSTM | nn.GRU | nn.RNN], batch_first: bool, options: dict[str, object], shape: tuple[int, ...]
 ) -> None:

@@ -293,7 +293,7 @@ BUILDS = [(target, function) for target in ("cortex-m55", "imxrt700", "ethos-u55
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", full.first([True, False], 1))
 @pytest.mark.parametrize(
     ("target", "function"),
     full.only(BUILDS, BUILDS[0], BUILDS[3], ("imxrt700", chain)),

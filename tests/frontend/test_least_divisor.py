@@ -58,6 +58,7 @@ def test_silence_is_divided_by_one_step(tmp_path: Path) -> None:
     assert comparison.passed, comparison.failures()
 
 
+@pytest.mark.full
 def test_the_cpu_divides_by_divisors_of_many_sizes(tmp_path: Path) -> None:
     """The NPU's reciprocals of the smallest lengths are so large that those of the others would be 0."""
     torch.manual_seed(0)

@@ -234,6 +234,7 @@ def test_states_beyond_16_bits_are_refused() -> None:
         api.build(Counts(), random((80, 1, 1)), target="cortex-m55")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", full.only([*TARGETS, "ethos-u55-128"], "cortex-m55"))
 def test_projections_are_layers_of_each_step(target: str, tmp_path: Path) -> None:
     torch.manual_seed(0)

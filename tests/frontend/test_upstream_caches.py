@@ -252,5 +252,6 @@ class Turned(nn.Module):
         return y
 
 
+@pytest.mark.full
 def test_nodes_of_one_scale_are_visited_once() -> None:
     assert build(Turned(), (X,), target="cortex-m55", calibration=[(X,)]).pte

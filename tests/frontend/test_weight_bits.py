@@ -87,6 +87,7 @@ def test_layers_that_the_cpu_runs_may_have_four_bits(prepared: fx.GraphModule) -
     assert named == ["conv2d", "conv2d_2", "linear"]
 
 
+@pytest.mark.full
 def test_a_budget_gets_the_best_quality_that_fits(prepared: fx.GraphModule) -> None:
     whole, least = (sum(each[i] for each in BYTES.values()) for i in (0, 1))
     assert chosen(prepared, Limits(weight_bytes=whole)) == ()

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from tests import full
 from tests.graphs import random_graph
 from tests.npu.neutron.machine.planned_programs import ENGINE, PROCESSOR, attention
 from tests.planner.test_stripes import NETWORK
@@ -74,13 +75,14 @@ def test_more_memory_is_never_slower(program: Program, budget: Budget) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", full.first(range(6), 2))
 def test_more_memory_is_never_slower_for_random_programs(seed: int) -> None:
     program, budget = select(optimise(random_graph(seed, stock=seed % 2 == 0))), BUDGETS["fetched"]
     taken = [_taken(program, replace(budget, sram=sram)) for sram in _ladder(program, budget, 80)]
     assert taken == sorted(taken, reverse=True)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_more_memory_is_never_slower_by_the_smallest_step() -> None:
     program, budget = PROGRAMS["attention"], BUDGETS["auto"]

@@ -51,6 +51,7 @@ def test_a_part_that_breaks_off(tmp_path: Path) -> None:
     assert told == ["part p0 ended with 3: why", "part p1 ended with 0"]
 
 
+@pytest.mark.full
 def test_random_graphs_on_workers(
     scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

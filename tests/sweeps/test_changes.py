@@ -130,6 +130,7 @@ def test_an_unsound_program_does_not_fit(
     assert "weights are overwritten" in str(row["why"])
 
 
+@pytest.mark.full
 def test_commands_give_the_figures_again(
     folder: Path,
     builds: dict[str, Path],

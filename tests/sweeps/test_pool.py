@@ -71,6 +71,7 @@ def test_schedulers_that_cannot_be_used(
     )
 
 
+@pytest.mark.full
 def test_a_scheduler_of_others_and_workers_that_are_killed_in_each_stage(
     folder: Path, whole: Path, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +144,7 @@ print(logging.getLogger("distributed").level == logging.CRITICAL)
 """
 
 
+@pytest.mark.full
 def test_a_script_without_a_main_guard_in_a_thread(folder: Path, whole: Path, tmp_path: Path) -> None:
     """Workers of this computer do not run it; and Dask's log is afterwards as it was."""
     script, directory = tmp_path / "script.py", tmp_path / "sweep"
@@ -165,6 +167,7 @@ def client() -> Iterator[Any]:
         yield client
 
 
+@pytest.mark.full
 def test_two_sweeps_on_one_scheduler(client: Any) -> None:
     """Each has its own results, and goes on when the other ends; what others need is computed once."""
     with type(client)(client.scheduler.address) as other:

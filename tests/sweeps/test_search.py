@@ -49,6 +49,7 @@ def test_it_goes_on_where_it_was_ended_and_finds_the_fastest(axes: dict[str, Any
     assert all({**by_number[number], "command": None} == {**row, "command": None} for number, row in rows.items())
 
 
+@pytest.mark.full
 def test_points_of_a_model_that_has_changed_are_looked_at_again(folder: Path, tmp_path: Path) -> None:
     model, directory = tmp_path / "a.tflite", tmp_path / "sweep"
     asked = {**AXES, "models": [str(model)], "targets": "imxrt700"}
@@ -126,6 +127,7 @@ def test_names_without_parameters_stay_as_they_are() -> None:
         assert [*parameters.every(name)] == [name]
 
 
+@pytest.mark.full
 def test_a_search_that_learns_nothing_says_so(
     axes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,6 +152,7 @@ def test_what_is_there_is_not_computed_again(folder: Path, whole: Path, tmp_path
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
+@pytest.mark.full
 def test_a_sweep_that_is_killed_twice_goes_on(folder: Path, whole: Path, tmp_path: Path) -> None:
     directory = tmp_path / "sweep"
     for least in (1, 6):

@@ -138,7 +138,7 @@ def test_decoder_and_driver_refuse_the_same_microcode() -> None:
     driver = Driver("driver_ref")
     rng = np.random.default_rng(11)
     accepted = 0
-    for seed in range(25):
+    for seed in range(12):
         container = _convert(random_graph(seed, 4)).container
         if container is None:
             continue
@@ -155,7 +155,7 @@ def test_decoder_and_driver_refuse_the_same_microcode() -> None:
                     verdicts.append(error.message)
             assert (verdicts[0] is None) == (verdicts[1] is None), verdicts
             accepted += verdicts[0] is None
-    assert accepted > 20
+    assert accepted > 10
 
 
 # A TFLite file through all of it.

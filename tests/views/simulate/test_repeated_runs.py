@@ -23,6 +23,7 @@ def build() -> Path:
     return store.model("digits")
 
 
+@pytest.mark.full
 def test_totals_and_runs_are_those_of_a_fresh_reading(build: Path) -> None:
     once = open_build(build)
     checked, replan = once.checked(), once.replanner()

@@ -347,8 +347,8 @@ class Fault(Enum):
 @pytest.mark.parametrize(
     ("fault", "least"),
     [
-        (Fault.WAIT_LEFT_OUT, 40), (Fault.FETCH_LEFT_OUT, 30), (Fault.FETCH_MOVED, 30), (Fault.BUFFER_MOVED, 30),
-        (Fault.SCRATCH_SHRUNK, 40), (Fault.PREFETCH_SHRUNK, 40),
+        (Fault.WAIT_LEFT_OUT, 20), (Fault.FETCH_LEFT_OUT, 15), (Fault.FETCH_MOVED, 15), (Fault.BUFFER_MOVED, 15),
+        (Fault.SCRATCH_SHRUNK, 20), (Fault.PREFETCH_SHRUNK, 20),
     ],
 )  # fmt: skip
 def test_every_broken_plan_that_changes_a_result_is_caught(fault: Fault, least: int) -> None:
@@ -357,7 +357,7 @@ def test_every_broken_plan_that_changes_a_result_is_caught(fault: Fault, least: 
     Most of these plans never get through `decode`: the simulator is given their commands as they are.
     """
     changing = 0
-    for seed in SEEDS:
+    for seed in SEEDS[:36]:
         generator = np.random.default_rng(seed)
         graph = random_graph(seed)
         program, planned = _planned(seed, float(generator.random()))

@@ -37,6 +37,7 @@ def programs() -> list[Decoded]:
     return [decode(encode(*pair)) for pair in plans]
 
 
+@pytest.mark.full
 def test_some_fetch_and_some_keep(programs: list[Decoded]) -> None:
     fetches = [c for decoded in programs for c in decoded.commands if isinstance(c, Fetch)]
     assert {fetch.resident for fetch in fetches} == {False, True}

@@ -52,6 +52,7 @@ def test_the_converter_prints_it_when_asked_to(reader: Any, tmp_path: Path, capf
     assert reader(log, _handles(8)).get_neutron_to_edge_map() == _expected(convert(source, "imxrt700").provenance)
 
 
+@pytest.mark.full
 def test_on_random_graphs(reader: Any) -> None:
     for seed in range(GRAPHS):
         source = emit(random_graph(seed, stock=True))
