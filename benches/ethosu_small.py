@@ -22,7 +22,7 @@ from tests.graph_stripes.networks import NETWORKS
 
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.board import vela_budget
+from deuteron.board import vela_budget, vela_search
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError
@@ -45,13 +45,14 @@ class Program:
 
 def searched(path: Path, target: str, mode: str, memory: MemoryOptions, optimise: Optimise) -> tuple[Manifest, Program]:
     """Return the manifest of a search, and the program."""
-    taken: list[vela_budget.Candidate] = []
+    taken: list[vela_search.Candidate] = []
     options = BuildOptions(memory=memory, vela=VelaOptions(memory_mode=mode, optimise=optimise))
 
     def chosen(builder: vela_budget.VelaBuilder) -> vela_budget.VelaBuild:
-        build = vela_budget.VelaSearch(builder).chosen()
-        taken.append(vela_budget.Candidate(build, vela_budget.sram_of(build), options.vela))
-        return build
+        compiler = vela_budget.TfliteCompiler(builder)
+        found = vela_search.VelaSearch(compiler, memory, options.vela).chosen()
+        taken.append(found.candidate)
+        return found.candidate.made.noted(found.stripes, found.notes)
 
     manifest, _ = vela_budget.tflite_build.build_of(path, target, options, None, chosen)
     flash = sum(part.weights_bytes + part.microcode_bytes for part in manifest.partitions)

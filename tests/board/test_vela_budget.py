@@ -14,10 +14,11 @@ from deuteron.api import build_model
 from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, Effort, MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.board import image, vela_budget
+from deuteron.board import image, vela_budget, vela_search
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
-from deuteron.board.vela_budget import VelaSearch
+from deuteron.board.vela_budget import TfliteCompiler
+from deuteron.board.vela_search import Chosen, VelaSearch
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, InternalError, OptionError
@@ -98,6 +99,10 @@ def _builder(file: bytes, options: BuildOptions = BuildOptions()) -> VelaBuilder
     return VelaBuilder(tflite_model.prepare(file, options.tflite), targets.load(TARGET), options)
 
 
+def _chosen(builder: VelaBuilder, **more: Any) -> Chosen:
+    return VelaSearch(TfliteCompiler(builder), builder.options.memory, builder.options.vela, **more).chosen()
+
+
 @pytest.mark.parametrize("seed", full.first(range(40), 1))
 def test_random_networks_are_never_worse_than_vela_alone(seed: int):
     file = encode(random_network(seed))
@@ -106,14 +111,14 @@ def test_random_networks_are_never_worse_than_vela_alone(seed: int):
     budget = 40_000 if alone_fits else vela_budget.sram_of(alone) * 9 // 10
     builder = _builder(file, _options(budget, DepthFirst.ALWAYS if alone_fits else DepthFirst.AUTO))
     try:
-        searched = VelaSearch(builder, retries=0).chosen()
+        searched = _chosen(builder, retries=0).candidate.made
     except CapacityError:
         assert not alone_fits
         return
     assert vela_budget.sram_of(searched) <= budget
     if alone_fits:
-        auto = VelaSearch(_builder(file, _options(budget))).chosen()
-        assert auto.cycles <= alone.cycles
+        auto = _chosen(_builder(file, _options(budget)))
+        assert auto.candidate.cycles <= alone.cycles
     executors = [HostExecutor(translate(pte.read(each.program), name="net")) for each in (alone, searched)]
     model = builder.prepared.model
     sample = [np.random.default_rng(seed).integers(-128, 128, model.tensors[model.inputs[0]].shape).astype(np.int8)]
@@ -133,18 +138,18 @@ def _stateful(step: int) -> bytes:
 
 
 def test_a_program_with_a_wrong_next_state_is_left_out():
-    searches = [VelaSearch(_builder(_stateful(step))) for step in (10, 20)]
-    right, wrong = (search.candidate(VelaOptions()) for search in searches)
-    assert searches[0].is_same(right, right)
-    assert not searches[0].is_same(right, wrong)
+    compilers = [TfliteCompiler(_builder(_stateful(step))) for step in (10, 20)]
+    right, wrong = (compiler.candidate(VelaOptions()) for compiler in compilers)
+    assert compilers[0].difference(right, right) is None
+    assert compilers[0].difference(right, wrong) == "Vela's commands compute other outputs"
 
 
 def test_errors_name_no_budget_of_a_program_that_was_left_out(file: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(VelaSearch, "is_same", lambda self, uncut, one: False)
+    monkeypatch.setattr(TfliteCompiler, "difference", lambda self, uncut, one: "it differs")
     builder = _builder(file.read_bytes(), _options(64_000))
     least = vela_budget.sram_of(builder.built(replace(builder.options.vela, optimise=Optimise.SIZE), is_cached=True))
     with pytest.raises(CapacityError, match=f"needs {least:,} bytes of SRAM, the budget is 64,000") as error:
-        VelaSearch(builder).chosen()
+        _chosen(builder)
     assert f"--sram-budget {least}`" in str(error.value.hint)
 
 
@@ -157,19 +162,19 @@ def test_an_error_of_one_cut_does_not_end_the_build(file: Path, monkeypatch: pyt
         return built(self, *args, is_cached=is_cached)
 
     monkeypatch.setattr(VelaBuilder, "built", failing)
-    monkeypatch.setattr(vela_budget, "_PARTS", (0.7,))
-    monkeypatch.setattr(vela_budget, "_SECONDS", dict.fromkeys(Effort, 4.0))
-    chosen = VelaSearch(_builder(file.read_bytes(), _options(None, DepthFirst.ALWAYS))).chosen()
-    assert chosen.made.stripes == ()
-    assert "a program that the search tried was left out: a partition has no commands" in chosen.made.notes
-    assert "the program is not in stripes: no cut of it can be used" in chosen.made.notes
+    monkeypatch.setattr(vela_search, "_PARTS", (0.7,))
+    monkeypatch.setattr(vela_search, "_SECONDS", dict.fromkeys(Effort, 4.0))
+    chosen = _chosen(_builder(file.read_bytes(), _options(None, DepthFirst.ALWAYS)))
+    assert chosen.stripes == ()
+    assert "a program that the search tried was left out: a partition has no commands" in chosen.notes
+    assert "the program is not in stripes: no cut of it can be used" in chosen.notes
 
 
 def test_depth_first_always_takes_a_program_in_stripes(file: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vela_budget, "_PARTS", (0.7,))
-    monkeypatch.setattr(vela_budget, "_SECONDS", dict.fromkeys(Effort, 4.0))
-    chosen = VelaSearch(_builder(file.read_bytes(), _options(None, DepthFirst.ALWAYS))).chosen()
-    assert chosen.made.stripes
+    monkeypatch.setattr(vela_search, "_PARTS", (0.7,))
+    monkeypatch.setattr(vela_search, "_SECONDS", dict.fromkeys(Effort, 4.0))
+    chosen = _chosen(_builder(file.read_bytes(), _options(None, DepthFirst.ALWAYS)))
+    assert chosen.stripes
 
 
 def test_options_without_effect_are_refused(file: Path, tmp_path: Path):

@@ -236,7 +236,6 @@ def check_options(model: str, target: str, options: BuildOptions) -> None:
     options.check(arch)
     if isinstance(arch.npu, EthosU):
         vela.check(arch.npu, options.vela)
-        vela.check_memory(arch.npu, options.memory)
     if options.partition is Partitioning.COST:
         from deuteron.views import offload_costs
 

@@ -223,6 +223,8 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         on_cpu[op.op] = on_cpu.get(op.op, 0) + 1
     listed = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in sorted(on_cpu.items()))
     printer.data(f"cpu: {listed or 'nothing'}")
+    for line in manifest.stripe_lines():
+        printer.data(line)
     if manifest.stream is not None:
         printer.data(manifest.stream.text)
     if (memory := _memory(manifest, output)) is not None:

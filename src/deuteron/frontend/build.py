@@ -245,6 +245,7 @@ def _built(
         warnings=tuple(warnings),
         quality=evidence.quality,
         stream=None if stream is None else stream.info,
+        stripes=npu_backend.stripes(recording),
     )
     stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 

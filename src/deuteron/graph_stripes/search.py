@@ -8,7 +8,7 @@ from functools import cached_property
 from deuteron.graph_stripes.liveness import MOVES, Arena, arena_of, live_bytes, roots_of, views_of
 from deuteron.graph_stripes.rows import RowGraph, Segment, Stripe, StripesError
 from deuteron.graph_stripes.tflite_rows import check_operands, graph_of, nbytes
-from deuteron.graph_stripes.tflite_writer import Cut, CutModel, cut, trial
+from deuteron.graph_stripes.tflite_writer import Cut, CutModel, TfliteWriter, cut, trial
 from deuteron.tflite.flat_model import FlatModel
 
 KEEP_FROM = (None, 0, 12, 48)
@@ -83,15 +83,26 @@ class SegmentSearch:
         model: the model.
         costs: of the runtime.
         allowed: operators that may be cut, by index; None for all.
+        graph: the model by rows, if it is no TFLite model.
+        writer: of stripes for estimates.
 
     Raises:
         FormatError: an operator lacks operands.
     """
 
-    def __init__(self, model: FlatModel, costs: Costs = RUNTIME, allowed: frozenset[int] | None = None) -> None:
-        check_operands(model)
-        self.model, self.costs = model, costs
-        graph = graph_of(model)
+    def __init__(
+        self,
+        model: FlatModel,
+        costs: Costs = RUNTIME,
+        allowed: frozenset[int] | None = None,
+        *,
+        graph: RowGraph | None = None,
+        writer: type[TfliteWriter] = TfliteWriter,
+    ) -> None:
+        self.model, self.costs, self._writer = model, costs, writer
+        if graph is None:
+            check_operands(model)
+            graph = graph_of(model)
         if allowed is not None:
             operators = tuple(op if op and op.at in allowed else None for op in graph.operators)
             graph = replace(graph, operators=operators)
@@ -331,7 +342,7 @@ class SegmentSearch:
                 self.bounds[way] = self._bound(segment, stripes, self._staying(way.first, way.last))
             if self.bounds[way] > limit:
                 return None
-            made, work = trial(self.model, self.graph, segment, way)
+            made, work = trial(self.model, self.graph, segment, way, self._writer)
             copied = work.copied if self.costs.in_place else arena_of(made).copied
             added = self._count(made) - (way.last - way.first)
             cost = work.macs + self.costs.copied * copied + self.costs.operator * added

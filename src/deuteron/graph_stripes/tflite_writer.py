@@ -62,7 +62,7 @@ def cut(model: FlatModel, cuts: Sequence[Cut], *, graph: RowGraph | None = None)
         StripesError: a segment cannot be cut in this way.
     """
     graph = graph or graph_of(model)
-    writer = _Writer(model)
+    writer = TfliteWriter(model)
     at, numbers, works = 0, list[int](), list[Work]()
     for each in cuts:
         segment = graph.segment(each.first, each.last)
@@ -78,13 +78,15 @@ def cut(model: FlatModel, cuts: Sequence[Cut], *, graph: RowGraph | None = None)
     return CutModel(made, tuple(writer.origins), tuple(numbers), tuple(works))
 
 
-def trial(model: FlatModel, graph: RowGraph, segment: Segment, each: Cut) -> tuple[FlatModel, Work]:
+def trial(
+    model: FlatModel, graph: RowGraph, segment: Segment, each: Cut, writer_of: "type[TfliteWriter]"
+) -> tuple[FlatModel, Work]:
     """Return a cut segment alone, as operators over the model's tensors, for estimates.
 
     Raises:
         StripesError: the segment cannot be cut in this way.
     """
-    writer = _Writer(model)
+    writer = writer_of(model)
     _, work = writer.segment(segment, each)
     before = {*graph.inputs, *(tensor for writes in graph.writes[: each.first] for tensor in writes)}
     later = {*graph.outputs, *(tensor for reads in graph.reads[each.last :] for tensor in reads)}
@@ -93,7 +95,7 @@ def trial(model: FlatModel, graph: RowGraph, segment: Segment, each: Cut) -> tup
     return FlatModel("", tuple(writer.tensors), inputs, outputs, tuple(writer.operators)), work
 
 
-class _Writer:
+class TfliteWriter:
     """Adds operators and tensors to those of a model; a value is the index of a tensor."""
 
     def __init__(self, model: FlatModel) -> None:
@@ -266,6 +268,20 @@ class _Writer:
         )
         self.operators.append(made)
         self.origins.append(source)
+
+
+class PlanWriter(TfliteWriter):
+    """Adds operators without the parameters of their rows, for estimates of live bytes."""
+
+    def computed(self, op: RowOperator, rows: OperatorRows, operands: Sequence[int]) -> tuple[int, ...]:
+        """Add an operator for some of its rows."""
+        own, (first, last) = self.model.operators[op.at], rows.computed
+        inputs = list(own.inputs)
+        for read, value in zip(op.reads, operands, strict=True):
+            inputs[read.operand] = value
+        outputs = tuple(self._tensor(self.tensors[i], i, last - first) for i in op.outputs)
+        self._add(own.name, inputs, outputs, own.kind, own.options, op.outputs[0], own)
+        return outputs
 
 
 def _same(size: int, out: int, kernel: int, stride: int) -> tuple[int, int]:

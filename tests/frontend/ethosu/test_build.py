@@ -18,7 +18,6 @@ from torch import nn
 
 from deuteron import api
 from deuteron.arch import targets
-from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
@@ -377,11 +376,6 @@ def test_options_are_for_targets_that_have_what_they_are_about() -> None:
     )
     assert refused(OptionError, converter=api.Converter.VENDOR) == (
         "`--converter` is for a Neutron; the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: leave it out"
-    )
-    assert refused(OptionError, memory=MemoryOptions(sram_budget=1024)) == (
-        "`--sram-budget`, `--depth-first` and `--effort` for `ethos-u55-128` need a TFLite file, not a "
-        "PyTorch model\n\n"
-        "hint: tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`"
     )
     assert refused(OptionError, partition=api.Partitioning.COST) == (
         "`--partition cost` compares a Neutron with the CPU; `ethos-u55-128` has none\n\nhint: build for "

@@ -8,7 +8,7 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.builds.manifest import Partition
+from deuteron.builds.manifest import Partition, StripedSegment
 from deuteron.errors import DeuteronError
 from deuteron.frontend.lowering_record import Recording
 
@@ -104,6 +104,11 @@ class NpuBackend(ABC):
     def warnings(self, recording: Recording[Any], partitions: Sequence[Partition]) -> tuple[str, ...]:
         """Warnings about compiled partitions."""
         del recording, partitions
+        return ()
+
+    def stripes(self, recording: Recording[Any]) -> tuple[StripedSegment, ...]:
+        """The segments of partitions that were cut before another compiler got them."""
+        del recording
         return ()
 
     def tag(self, program: ExportedProgram, partitioner: Any, state: Mapping[str, Any]) -> None:

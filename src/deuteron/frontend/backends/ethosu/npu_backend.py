@@ -9,11 +9,12 @@ from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch
 from deuteron.builds import hazards
-from deuteron.builds.manifest import Partition
+from deuteron.builds.manifest import Partition, StripedSegment
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError
 from deuteron.frontend.backends.ethosu import decompositions, integers, upstream, vela
 from deuteron.frontend.backends.ethosu.partition import describe, files
+from deuteron.frontend.backends.ethosu.sram_budget import fitted
 from deuteron.frontend.backends.ethosu.upstream import Recording
 from deuteron.frontend.backends.interface import NpuBackend, OnTagged
 from deuteron.frontend.executorch_release import check_executorch
@@ -86,8 +87,8 @@ class EthosUNpuBackend(NpuBackend):
         return None
 
     def placed_in_memory(self, manager: Any, recording: Recording) -> Any:
-        """The manager unchanged: Vela has planned the memory of each partition."""
-        return manager
+        """The manager; with a budget, partitions that do not fit are compiled in stripes."""
+        return fitted(manager, recording, self._npu, self._options)
 
     def describe(self, recording: Recording) -> tuple[Partition, ...]:
         """The manifest's entry for each partition."""
@@ -95,11 +96,15 @@ class EthosUNpuBackend(NpuBackend):
 
     def warnings(self, recording: Recording, partitions: Sequence[Partition]) -> tuple[str, ...]:
         """Hazards in Vela's command streams."""
-        warnings: list[str] = []
+        warnings = [note for partition in recording.partitions for note in partition.notes]
         for number, (lowered, entry) in enumerate(zip(recording.partitions, partitions, strict=True)):
             program = program_of(lowered.payload, f"npu {number}")
             warnings += hazards.warnings(number, program, entry, program.hazards(entry.dataflow))
         return tuple(warnings)
+
+    def stripes(self, recording: Recording) -> tuple[StripedSegment, ...]:
+        """The segments of partitions that are in stripes."""
+        return tuple(segment for partition in recording.partitions for segment in partition.stripes)
 
     def files(self, recording: Recording) -> Mapping[str, bytes]:
         """The TOSA file of each partition, and Vela's debug database."""

@@ -7,9 +7,10 @@ for the last two steps is wrapped to record partitions.
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from deuteron.frontend import lowering_record as recordings
 from deuteron.frontend import upstream_caches
 from deuteron.frontend.backends.ethosu import activations, integers, negation_scales, unchanged_results
 from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
+from deuteron.frontend.backends.ethosu.stripe_writer import copied
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
 from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.log_suppression import captured_output
@@ -64,11 +66,34 @@ class EthosUPartition(recordings.LoweredPartition):
         files: what Vela got, in which each operator has the nodes and lines of the model that it comes from, and what
             Vela wrote: what became of each operator, and what it estimates.
         record: what these say of the operations.
+        lowered: what compiles it again.
+        stripes: segments that were cut to need less SRAM.
+        notes: about the search for these.
     """
 
     nodes: tuple[EdgeOrigin, ...] = ()
     files: VelaFiles = NO_FILES
     record: Record = NO_RECORD
+    lowered: "LoweredProgram | None" = None
+    stripes: tuple[manifest.StripedSegment, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredProgram:
+    """A partition in TOSA operators, before the backend writes it.
+
+    Attributes:
+        module: the operators.
+        program: has its constants, and the names of its inputs.
+        nodes: the edge nodes.
+        chains: whether the accelerator chains operators, for the workarounds.
+    """
+
+    module: fx.GraphModule
+    program: ExportedProgram
+    nodes: tuple[fx.Node, ...]
+    chains: bool
 
 
 Recording = recordings.Recording[EthosUPartition]
@@ -199,39 +224,23 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         config: Vela's configuration file; None for its own.
     """
     from executorch.backends.arm._passes import ArmPassManager, InsertTableOpsPass, RewriteAdaptiveAvgPool2dPass
-    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 
     preprocess: Callable[..., Any] = EthosUBackend.preprocess
     from_list: Callable[[Any], Any] = getattr(EthosUCompileSpec, "_from_list")  # noqa: B009 - as the backend does
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
-        nodes = list(computing(edge_program.graph))
+        nodes = tuple(computing(edge_program.graph))
+        number = len(recording.partitions)
         recording.partitions.append(EthosUPartition(names=tuple(map(name_of, nodes)), nodes=origins_of(edge_program)))
-        with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
-            spec = from_list(specs)
-            spec.dump_intermediate_artifacts_to(folder)
-            spec.dump_debug_info(ArmCompileSpec.DebugMode.TOSA)
-            spec.compiler_flags.append("--enable-debug-db")
-            if config is not None:
-                # ExecuTorch splits flags at spaces, and Vela searches its own files for some paths.
-                copied = shutil.copy(config, Path(folder) / "vela.ini")
-                flags = spec.compiler_flags
-                flags[:] = [f"{_CONFIG}{copied}" if flag.startswith(_CONFIG) else flag for flag in flags]
-            with captured_output() as captured:
-                result = preprocess(edge_program, getattr(spec, "_to_list")())  # noqa: B009 - as the backend does
-            _check_output(captured[0], len(recording.partitions) - 1, nodes)
-            files = _files(Path(folder))
-        record = record_of(result.processed_bytes, files, f"npu {len(recording.partitions) - 1}")
-        recording.extend_last(payload=result.processed_bytes, files=files, record=record)
-        # The backend makes no map; without one, Inspector shows the whole partition as one event.
-        origins = by_operator(recording.partitions[-1].nodes, record.graph)
-        result.debug_handle_map = {
-            **debug_handle_map(record.provenance.kernels, origins),
-            payload_mark(result.processed_bytes): (),
-        }
+        result, files = _compiled(partial(preprocess, edge_program), from_list(specs), config, number, nodes)
+        record = record_of(result.processed_bytes, files, f"npu {number}")
+        lowered = LoweredProgram(latest[0], edge_program, nodes, latest[1])
+        recording.extend_last(payload=result.processed_bytes, files=files, record=record, lowered=lowered)
+        result.debug_handle_map = handle_map(recording.partitions[-1])
         return result
 
+    latest: list[Any] = []
     to_tosa: Callable[..., fx.GraphModule] = ArmPassManager.transform_to_backend_pipeline
 
     def to_tosa_(passes: Any, exported_program: ExportedProgram, graph_module: fx.GraphModule) -> Any:
@@ -239,7 +248,9 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
             # The backend writes average pools before tables, which are float until then, and would refuse these.
             passes.insert_passes_before(RewriteAdaptiveAvgPool2dPass, [InsertTableOpsPass(exported_program)])
         module = to_tosa(passes, exported_program, graph_module)
-        separate(module, chains=not passes.tosa_spec.is_U55_subset)  # the backend's flag also covers Ethos-U65
+        chains = not passes.tosa_spec.is_U55_subset  # the backend's flag also covers Ethos-U65
+        separate(module, chains=chains)
+        latest[:] = [copied(module), chains]
         return module
 
     with (
@@ -250,6 +261,69 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         replaced(private_apis.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):
         yield
+
+
+def compiled_again(
+    lowered: LoweredProgram, module: fx.GraphModule, npu: EthosU, options: VelaOptions, number: int
+) -> tuple[bytes, VelaFiles]:
+    """Compile other TOSA operators of a partition, and return the payload and Vela's files.
+
+    Args:
+        lowered: the partition.
+        module: a changed copy of its operators, which gets the workarounds for Vela.
+        npu: the NPU.
+        options: of Vela.
+        number: the partition's.
+
+    Raises:
+        UnsupportedError: Vela compiles it wrong.
+    """
+    from executorch.backends.arm.ethosu import EthosUBackend
+
+    run = partial(EthosUBackend.preprocess, lowered.program)
+
+    def to_tosa(passes: Any, exported_program: ExportedProgram, graph_module: fx.GraphModule) -> Any:
+        del passes, exported_program, graph_module
+        separate(module, chains=lowered.chains)
+        return module
+
+    with integers.exact(), replaced(private_apis.ARM_TO_TOSA, lambda _: to_tosa):
+        spec = compile_spec(npu, options)
+        result, files = _compiled(run, spec, options.vela_config, number, lowered.nodes)
+    return bytes(result.processed_bytes), files
+
+
+def _compiled(
+    run: Callable[[Any], Any], spec: Any, config: str | None, number: int, nodes: Sequence[fx.Node]
+) -> tuple[Any, VelaFiles]:
+    """Run the backend with a specification, and return its result and Vela's files."""
+    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
+        spec.dump_intermediate_artifacts_to(folder)
+        spec.dump_debug_info(ArmCompileSpec.DebugMode.TOSA)
+        spec.compiler_flags.append("--enable-debug-db")
+        if config is not None:
+            # ExecuTorch splits flags at spaces, and Vela searches its own files for some paths.
+            moved = shutil.copy(config, Path(folder) / "vela.ini")
+            flags = spec.compiler_flags
+            flags[:] = [f"{_CONFIG}{moved}" if flag.startswith(_CONFIG) else flag for flag in flags]
+        with captured_output() as captured:
+            result = run(getattr(spec, "_to_list")())  # noqa: B009 - as the backend does
+        _check_output(captured[0], number, nodes)
+        return result, _files(Path(folder))
+
+
+def handle_map(partition: EthosUPartition) -> dict[Any, tuple[int, ...]]:
+    """Return the debug handles of each operation.
+
+    The backend makes no map; without one, Inspector shows the whole partition as one event.
+    """
+    origins = by_operator(partition.nodes, partition.record.graph)
+    return {
+        **debug_handle_map(partition.record.provenance.kernels, origins),
+        payload_mark(partition.payload): (),
+    }
 
 
 def _with_scales(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
@@ -269,7 +343,7 @@ def _files(folder: Path) -> VelaFiles:
     return VelaFiles((folder / _TOSA).read_bytes(), (folder / _DATABASE).read_text("utf-8"), summary.read_text("utf-8"))
 
 
-def _check_output(output: str, partition: int, nodes: list[fx.Node]) -> None:
+def _check_output(output: str, partition: int, nodes: Sequence[fx.Node]) -> None:
     """Check Vela's output for errors, after which Vela continues."""
     fault = _FAULT.search(output)
     if fault is None:

@@ -97,11 +97,12 @@ def check(npu: EthosU, options: VelaOptions) -> None:
 
 
 def check_memory(npu: EthosU, options: MemoryOptions) -> None:
-    """Check that a PyTorch model is built without a budget: only TFLite files are cut into stripes; OptionError."""
+    """Check that an export session has no budget: only finished programs are cut into stripes; OptionError."""
     if options != MemoryOptions():
         raise OptionError(
-            f"`--sram-budget`, `--depth-first` and `--effort` for `{npu.name}` need a TFLite file, not a PyTorch model",
-            hint="tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
+            f"the options `sram_budget`, `depth_first` and `effort` for `{npu.name}` need a whole build, and a "
+            "recipe is a part of one",
+            hint="use `deuteron.build`, or tell Vela by `memory_mode`, `optimise` and `arena_cache_size`",
         )
 
 

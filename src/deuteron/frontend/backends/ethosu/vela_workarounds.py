@@ -136,7 +136,7 @@ def _identity(source: fx.Node) -> fx.Node:
     dtype = source.meta["val"].dtype
     if dtype in _OF_POOLS:
         return _pooled(source)
-    either = _tosa().LOGICAL_OR if dtype is torch.bool else _tosa().MAXIMUM
+    either = tosa().LOGICAL_OR if dtype is torch.bool else tosa().MAXIMUM
     result = source.graph.call_function(either.default, (source, source))
     result.meta = dict(source.meta)
     return result
@@ -149,17 +149,13 @@ def _pooled(source: fx.Node) -> fx.Node:
     if len(shape) > _AXES:
         planes = (1, math.prod(shape[:-2]), *shape[-2:])
     reshaped = source if planes == (*shape,) else _reshaped(source, planes)
-    pool = source.graph.call_function(_tosa().MAX_POOL2D.default, (reshaped, [1, 1], [1, 1], [0, 0, 0, 0]))
+    pool = source.graph.call_function(tosa().MAX_POOL2D.default, (reshaped, [1, 1], [1, 1], [0, 0, 0, 0]))
     pool.meta = dict(reshaped.meta)
     return pool if reshaped is source else _reshaped(pool, shape)
 
 
 def _reshaped(source: fx.Node, shape: Sequence[int]) -> fx.Node:
-    from executorch.backends.arm.tosa.mapping import TosaSpecialDtype
-
-    sizes = source.graph.call_function(_tosa().CONST_SHAPE.default, ([*shape],))
-    sizes.meta = source.meta | {"val": [*shape], TosaSpecialDtype.meta_key(): TosaSpecialDtype.SHAPE}
-    result = source.graph.call_function(_tosa().RESHAPE.default, (source, sizes))
+    result = source.graph.call_function(tosa().RESHAPE.default, (source, constant_shape(source, shape)))
     result.meta = source.meta | {"val": source.meta["val"].reshape(shape)}
     return result
 
@@ -252,7 +248,17 @@ def _kind(node: fx.Node) -> str:
     return base_name(node.target) if node.op == "call_function" else ""
 
 
-def _tosa() -> Any:
+def constant_shape(source: fx.Node, shape: Sequence[int]) -> fx.Node:
+    """Insert a constant shape for an operator of the same origin as a node."""
+    from executorch.backends.arm.tosa.mapping import TosaSpecialDtype
+
+    sizes = source.graph.call_function(tosa().CONST_SHAPE.default, ([*shape],))
+    sizes.meta = source.meta | {"val": [*shape], TosaSpecialDtype.meta_key(): TosaSpecialDtype.SHAPE}
+    return sizes
+
+
+def tosa() -> Any:
+    """Return ExecuTorch's TOSA operators."""
     from executorch.exir.dialects._ops import ops
 
     return ops.backend.tosa

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from torch import fx
@@ -14,18 +15,21 @@ from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, FormatError, InternalError, UnsupportedError, all_refused
 from deuteron.frontend.backends.interface import NpuBackend, OnTagged
 from deuteron.frontend.backends.neutron import decompositions, delegation_reasons, upstream
+from deuteron.frontend.backends.neutron.handles import debug_handle_map
 from deuteron.frontend.backends.neutron.partition import (
     describe,
     intermediate_files,
     kernel_selection_files,
     tflite_files,
 )
-from deuteron.frontend.backends.neutron.reemit import reemit
 from deuteron.frontend.backends.neutron.refusals import BACKEND
 from deuteron.frontend.backends.neutron.sram_allocation import needs_joint_plan, plan_jointly
-from deuteron.frontend.backends.neutron.upstream import Recording
+from deuteron.frontend.backends.neutron.upstream import NeutronPartition, Recording
+from deuteron.frontend.backends.reemit import reemit
 from deuteron.frontend.lowering_record import EdgeNode
 from deuteron.npu.neutron import sdk
+from deuteron.npu.neutron.convert import Conversion, to_tflite
+from deuteron.npu.provenance import payload_mark
 
 
 class NeutronNpuBackend(NpuBackend):
@@ -104,7 +108,9 @@ class NeutronNpuBackend(NpuBackend):
         if not needs_joint_plan(recording, tensors, self._arch, self._options):
             return manager
         program = bytes(manager.buffer)
-        return reemit(manager, recording, plan_jointly(recording, program, tensors, self._arch, self._options))
+        conversions = plan_jointly(recording, program, tensors, self._arch, self._options)
+        partitions = [_converted(p, c) for p, c in zip(recording.partitions, conversions, strict=True)]
+        return reemit(manager, recording, partitions, _handles)
 
     def describe(self, recording: Recording) -> tuple[Partition, ...]:
         """The manifest's entry for each partition."""
@@ -118,6 +124,25 @@ class NeutronNpuBackend(NpuBackend):
         if self._options.dump_kernel_selection_code:
             files |= kernel_selection_files(recording.partitions)
         return files
+
+
+def _converted(partition: NeutronPartition, conversion: Conversion) -> NeutronPartition:
+    """Return a partition with another conversion."""
+    from executorch.backends.nxp.nxp_backend import PayloadComposer
+
+    composer: Any = PayloadComposer()
+    converted = to_tflite(partition.tflite, conversion)
+    return replace(
+        partition,
+        converted=converted,
+        payload=composer.get_binary_payload(partition.formats, converted),
+        kernel_selection=conversion.selection.to_c().encode("ascii") if partition.kernel_selection else b"",
+    )
+
+
+def _handles(partition: NeutronPartition) -> dict[Any, tuple[int, ...]]:
+    own = debug_handle_map(partition.tflite, partition.converted, partition.handles)
+    return {**own, payload_mark(partition.payload): ()}
 
 
 def _with_source(failure: DeuteronError, recording: Recording) -> DeuteronError:
