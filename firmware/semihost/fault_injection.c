@@ -23,14 +23,6 @@ static struct {
     dtn_dma_done_t done;
 } held;
 
-typedef struct {
-    volatile uint32_t control;
-    volatile uint32_t reload;
-    volatile uint32_t value;
-} systick_t;
-
-#define SYSTICK ((systick_t *)0xE000E010U)
-
 enum { TICK_STOPPED = 0, TICK_WITH_INTERRUPT = 7, TICK_MAX = 0xFFFFFF, SOON_US = 10 };
 
 /* The linker's names of the wrapped functions and their wrappers. */
@@ -43,15 +35,15 @@ void dtn_on_system_tick(void);
 static void tick_after(uint32_t us)
 {
     uint32_t ticks = us * (DTN_CORE_HZ / 1000000);
-    SYSTICK->reload = ticks > TICK_MAX ? TICK_MAX : ticks;
-    SYSTICK->value = 0;
+    DTN_SYSTICK->reload = ticks > TICK_MAX ? TICK_MAX : ticks;
+    DTN_SYSTICK->value = 0;
     dtn_barrier(); /* the handler sees the copy */
-    SYSTICK->control = TICK_WITH_INTERRUPT;
+    DTN_SYSTICK->control = TICK_WITH_INTERRUPT;
 }
 
 void dtn_on_system_tick(void)
 {
-    SYSTICK->control = TICK_STOPPED;
+    DTN_SYSTICK->control = TICK_STOPPED;
     dtn_dma_done_t done = held.done;
     held.done = NULL;
     if (done == NULL) {
@@ -91,7 +83,7 @@ void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t by
 void __wrap_dtn_dma_stop(uint32_t unit)
 {
     if (unit == requested_unit) {
-        SYSTICK->control = TICK_STOPPED;
+        DTN_SYSTICK->control = TICK_STOPPED;
         held.done = NULL;
     }
     __real_dtn_dma_stop(unit);

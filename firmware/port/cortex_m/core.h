@@ -49,6 +49,14 @@ DTN_CHECK_OFFSET(dtn_nvic_t, disable, 0x80);
 DTN_CHECK_OFFSET(dtn_nvic_t, pend, 0x100);
 DTN_CHECK_OFFSET(dtn_nvic_t, unpend, 0x180);
 
+/** System timer, which counts 24 bits down to 0. */
+typedef struct {
+    volatile uint32_t control;
+    volatile uint32_t reload;
+    volatile uint32_t value;
+} dtn_systick_t;
+
+#define DTN_SYSTICK ((dtn_systick_t *)0xE000E010U)
 #define DTN_SCB ((dtn_scb_t *)0xE000ED00U)
 #define DTN_NVIC ((dtn_nvic_t *)0xE000E100U)
 

@@ -8,14 +8,6 @@
 #include "board.h"
 #include "core.h"
 
-typedef struct {
-    volatile uint32_t control;
-    volatile uint32_t reload;
-    volatile uint32_t value;
-} systick_t;
-
-#define SYSTICK ((systick_t *)0xE000E010U)
-
 enum { CONTROL_ON = 7 /* enabled, with interrupt, by the clock of the core */ };
 enum { MOST_TICKS = 0x1000000 / DTN_TIMER_CYCLES };
 
@@ -30,10 +22,10 @@ static void count_down(void)
 {
     uint32_t ticks = remaining < MOST_TICKS ? remaining : MOST_TICKS;
     remaining -= ticks;
-    SYSTICK->control = 0;
-    SYSTICK->reload = ticks * DTN_TIMER_CYCLES - 1;
-    SYSTICK->value = 0;
-    SYSTICK->control = CONTROL_ON;
+    DTN_SYSTICK->control = 0;
+    DTN_SYSTICK->reload = ticks * DTN_TIMER_CYCLES - 1;
+    DTN_SYSTICK->value = 0;
+    DTN_SYSTICK->control = CONTROL_ON;
 }
 
 void dtn_on_system_tick(void)
@@ -55,7 +47,7 @@ void dtn_timer_start(uint32_t timer, uint32_t ticks)
 void dtn_timer_stop(uint32_t timer)
 {
     (void)timer;
-    SYSTICK->control = 0;
+    DTN_SYSTICK->control = 0;
     DTN_SCB->icsr = ICSR_CLEAR_SYSTICK;
     dtn_barrier();
 }

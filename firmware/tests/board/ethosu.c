@@ -17,7 +17,6 @@
 #include "mpu_guards.h"
 #include "npu.h"
 #include "semihost.h"
-#include "systick.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -121,7 +120,7 @@ static volatile uint32_t interrupts;
 
 void dtn_on_system_tick(void)
 {
-    SYSTICK->control = 0;
+    DTN_SYSTICK->control = 0;
     const NeutronError error = run(&second, 5);
     last_reason = error == ENONE && !is_right(&second) ? DTN_REASON_NPU_RUN : DTN_ERROR_REASON(error);
     interrupts++;
@@ -140,9 +139,9 @@ static dtn_reason_t interrupted(uint32_t cycles, outcomes_t *outcomes)
 {
     memset((void *)(uintptr_t)dtn_executor_output(&first.executor, 0), 0, 16);
     interrupts = 0;
-    SYSTICK->reload = cycles;
-    SYSTICK->value = 0;
-    SYSTICK->control = TICK_ON;
+    DTN_SYSTICK->reload = cycles;
+    DTN_SYSTICK->value = 0;
+    DTN_SYSTICK->control = TICK_ON;
     const NeutronError error = run(&first, 3);
     while (interrupts == 0) {
     }

@@ -11,7 +11,6 @@
 #include "deuteron/port.h"
 #include "fetch.h"
 #include "semihost.h"
-#include "systick.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -155,9 +154,9 @@ static void tick(void)
     uint32_t before = dtn_port_ticks();
     (void)dtn_executor_run(&interrupting, NULL, NULL);
     uint32_t ticks = dtn_port_ticks() - before;
-    SYSTICK->reload = ticks * (DTN_CORE_HZ / 1000000) / (DTN_TICKS_HZ / 1000000) * 3 / 2;
-    SYSTICK->value = 0;
-    SYSTICK->control = TICK_ON;
+    DTN_SYSTICK->reload = ticks * (DTN_CORE_HZ / 1000000) / (DTN_TICKS_HZ / 1000000) * 3 / 2;
+    DTN_SYSTICK->value = 0;
+    DTN_SYSTICK->control = TICK_ON;
 }
 
 int main(void)
@@ -174,7 +173,7 @@ int main(void)
         tick();
     }
     try_once();
-    SYSTICK->control = 0;
+    DTN_SYSTICK->control = 0;
     fails = false;
     at_hooks = true;
     try_once();
