@@ -18,7 +18,7 @@ from deuteron.board import image, vela_budget, vela_search
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
 from deuteron.board.vela_budget import TfliteCompiler
-from deuteron.board.vela_search import Chosen, VelaSearch
+from deuteron.board.vela_search import Candidate, Chosen, VelaSearch
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, InternalError, OptionError
@@ -151,6 +151,18 @@ def test_errors_name_no_budget_of_a_program_that_was_left_out(file: Path, monkey
     with pytest.raises(CapacityError, match=f"needs {least:,} bytes of SRAM, the budget is 64,000") as error:
         _chosen(builder)
     assert f"--sram-budget {least}`" in str(error.value.hint)
+
+
+def test_cuts_that_compute_something_else_do_not_end_the_search(file: Path, monkeypatch: pytest.MonkeyPatch):
+    def differs(self: TfliteCompiler, uncut: Candidate, one: Candidate) -> str | None:
+        return "its commands have a hazard" if any(each.cut.kept for each in one.segments) else None
+
+    monkeypatch.setattr(TfliteCompiler, "difference", differs)
+    builder = _builder(file.read_bytes())
+    least = vela_budget.sram_of(builder.built(replace(builder.options.vela, optimise=Optimise.SIZE), is_cached=True))
+    chosen = _chosen(replace(builder, options=_options(least * 3 // 4)))
+    assert chosen.stripes
+    assert not any(each.cut.kept for each in chosen.candidate.segments)
 
 
 def test_an_error_of_one_cut_does_not_end_the_build(file: Path, monkeypatch: pytest.MonkeyPatch):

@@ -135,6 +135,11 @@ class _Proposal:
         return tuple((one.cut.first, one.cut.last) for one in self.segments)
 
     @property
+    def is_kept(self) -> bool:
+        """True if rows are kept from one stripe for the next."""
+        return any(one.cut.kept for one in self.segments)
+
+    @property
     def covered(self) -> frozenset[int]:
         """The operators that are cut."""
         return frozenset(at for first, last in self.ends for at in range(first, last))
@@ -153,6 +158,7 @@ class _Waiting:
     def __init__(self, left: list[_Proposal], available: int, uncut: int, ratio: float) -> None:
         self.left, self._available, self._uncut = left, available, uncut
         self._idle: set[int] = set()
+        self._wrong: set[bool] = set()
         self._ratios: dict[tuple[tuple[int, int], ...], float] = {}
         self._seen = [ratio]
 
@@ -166,17 +172,19 @@ class _Waiting:
             taken.append(best)
         return taken
 
-    def learn(self, proposal: _Proposal, nbytes: int) -> None:
-        """Correct the expectation by what Vela needs."""
+    def learn(self, proposal: _Proposal, nbytes: int, *, is_right: bool) -> None:
+        """Correct the expectation by what Vela needs; cuts of the other kind come first after wrong commands."""
+        if not is_right:
+            self._wrong.add(proposal.is_kept)
         if nbytes >= self._uncut:  # the peak is at operators outside of these
             self._idle |= proposal.covered
         self._ratios[proposal.ends] = nbytes / max(1, proposal.expected)
         self._seen.append(self._ratios[proposal.ends])
 
-    def _order(self, each: _Proposal) -> tuple[bool, bool, float]:
+    def _order(self, each: _Proposal) -> tuple[bool, bool, bool, float]:
         expected = each.expected * self._ratios.get(each.ends, sum(self._seen) / len(self._seen))
         is_above = expected > _NEAR * self._available
-        return each.covered <= self._idle, is_above, expected if is_above else each.cost
+        return each.is_kept in self._wrong, each.covered <= self._idle, is_above, expected if is_above else each.cost
 
 
 class VelaSearch:
@@ -221,7 +229,7 @@ class VelaSearch:
             return Chosen(uncut)
         found = [uncut, *self._uncut()]
         if depth_first is not DepthFirst.NEVER:
-            found += self._cut(min(found, key=lambda one: one.sram))
+            found += self._cut(uncut, min(found, key=lambda one: one.sram))
         taken = self._taken(found, uncut)
         before = min((one for one in found if not one.segments), key=lambda one: one.sram)
         if depth_first is DepthFirst.ALWAYS and not taken.segments:
@@ -264,8 +272,8 @@ class VelaSearch:
         if self._budget is not None and self._budget > self._outside:
             yield replace(self._vela, arena_cache_size=self._budget - self._outside)
 
-    def _cut(self, least: Candidate) -> list[Candidate]:
-        """Return programs of the model in stripes."""
+    def _cut(self, uncut: Candidate, least: Candidate) -> list[Candidate]:
+        """Return programs of the model in stripes; those that fit compute what the uncut one computes."""
         search = self._compiler.segments(least)
         found: list[Candidate] = []
         tight = replace(self._vela, optimise=Optimise.SIZE, arena_cache_size=None)
@@ -277,8 +285,9 @@ class VelaSearch:
                 made = pool.map(partial(self._try, tight), [each.segments for each in batch])
                 for each, one in zip(batch, made, strict=True):
                     if one is not None:
-                        waiting.learn(each, one.sram - self._outside)
-                        found.append(one)
+                        is_right = not self._fits(one) or self._is_right(uncut, one)
+                        waiting.learn(each, one.sram - self._outside, is_right=is_right)
+                        found += [one] if is_right else []
         better = sorted((one for one in found if self._fits(one)), key=lambda one: one.cycles)[:2]
         for one in better if self._vela.arena_cache_size is None else ():
             faster = (self._try(options, one.segments) for options in list(self._for_less())[1:])

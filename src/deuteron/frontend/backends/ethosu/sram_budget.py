@@ -9,7 +9,7 @@ from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import VelaOptions
 from deuteron.board.vela_search import Candidate, VelaSearch, is_limited, payload_difference
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import InternalError
+from deuteron.errors import CapacityError, InternalError
 from deuteron.frontend.backends.ethosu import stripe_writer
 from deuteron.frontend.backends.ethosu.origins import by_operator
 from deuteron.frontend.backends.ethosu.row_graph import TosaRows, rows_of
@@ -43,6 +43,12 @@ def fitted(manager: Any, recording: Recording, npu: EthosU, options: BuildOption
     if not is_limited(options.memory):
         return manager
     tensors = sum(manager.executorch_program.execution_plan[0].non_const_buffer_sizes)
+    budget = options.memory.sram_budget
+    if budget is not None and tensors > budget:
+        raise CapacityError(
+            f"the CPU's tensors, inputs and outputs take {tensors:,} bytes of SRAM, the budget is {budget:,}",
+            hint=f"give `--sram-budget` more than {tensors}",
+        )
     partitions: list[EthosUPartition] = []
     for number, partition in enumerate(recording.partitions):
         compiler = PartitionCompiler(partition, npu, number, tensors)
