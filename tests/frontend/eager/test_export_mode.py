@@ -60,6 +60,12 @@ CONSTANTS: list[Callable[[Any, Tensor], Tensor]] = [
     lambda _, x: x.repeat_interleave(torch.arange(32)),
     lambda m, x: torch.stack([x[:, i] for i in m.sizes], 1),
     lambda m, x: x if (m.layer.weight == 0).float().mean() > 0.5 else -x,
+    lambda _, x: torch.cov(x) + x.cov(correction=0),
+    lambda _, x: torch.corrcoef(x) + torch.cov(x[0]) + torch.corrcoef(x[1]),
+    lambda _, x: torch.cov(x, fweights=torch.arange(1, 9), aweights=torch.linspace(0.5, 1, 8)),
+    lambda _, x: (
+        torch.cov(x, aweights=torch.linspace(0.5, 1, 8), correction=0) + torch.cov(x, fweights=torch.arange(8))
+    ),
     lambda _, x: x / n if (n := torch.tensor(x.shape[1])) > 4 else x,
 ]
 """Functions with decisions that depend on constants alone."""

@@ -110,6 +110,13 @@ def test_numbers_beside_a_value_without_axes_are_values_without_axes(
     assert [value.meta["val"].shape for value in node.args] == [(), ()]
 
 
+def test_numbers_that_a_value_without_axes_is_compared_with_are_values_without_axes() -> None:
+    module = Call(lambda x: torch.where(x.sum() > 0, x, -x) * (x.mean() != 1))
+    found = rewritten(module, (2, 3), decompositions.write)
+    assert aten.gt.Tensor in found
+    assert aten.ne.Tensor in found
+
+
 @pytest.mark.parametrize("function", [lambda x: x.sum(1) + 1, lambda x: x.sum() + x, lambda x: x.argmax() * 2])
 def test_other_numbers_stay(function: Callable[[Tensor], Tensor]) -> None:
     before = rewritten(Call(function), (2, 3))

@@ -7,7 +7,7 @@ Values that depend on weights, buffers and literals alone are known when a model
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,6 +21,7 @@ from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.eager import raising_checks
 from deuteron.frontend.eager.user_code import is_library
+from deuteron.frontend.quantize import matrices
 from deuteron.frontend.quantize.inplace import storage_of
 from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced, value_of
@@ -40,6 +41,12 @@ _PURE = frozenset(["__get__", "__getitem__", "bool", "double", "float", "int", "
 
 _UNCOUNTED = frozenset({"__set__", "batch_norm", "instance_norm"})
 """Functions that may change tensors and count no version."""
+
+_WRITTEN: Mapping[object, Callable[..., Any]] = {
+    **dict.fromkeys((torch.cov, cast(Any, Tensor).cov), matrices.covariance),
+    **dict.fromkeys((torch.corrcoef, cast(Any, Tensor).corrcoef), matrices.correlation),
+}
+"""Functions in which PyTorch looks at values, as others compute them."""
 
 _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
 """Functions whose result has a size that depends on values."""
@@ -122,6 +129,7 @@ class _ExportMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if func == _DATA:
             return args[0].detach()
+        func = _WRITTEN.get(func, func)
         name = getattr(func, "__name__", "")
         if name in _UNCOUNTED or name.startswith("_foreach"):
             self._known.clear()

@@ -104,6 +104,15 @@ def _without_axes(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, node.target, *tensors)
 
 
+def _compared(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A comparison of a value without axes and a number gets a tensor without axes for the number."""
+    x, number = cast("tuple[fx.Node, float]", node.args)
+    if node.meta["val"].shape:
+        return None
+    value = torch.tensor(number)
+    return call(node, _COMPARISONS[node.target], x, constant(model, node, node.name, value))
+
+
 def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
     """A variance of all values keeps its axes until a reshape: the backend divides the sum by a number."""
     if variance.meta["val"].shape:
@@ -117,6 +126,9 @@ def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
 
 
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tensor, aten.div.Tensor)
+_COMPARISONS: Mapping[object, object] = {
+    getattr(aten, name).Scalar: getattr(aten, name).Tensor for name in ("eq", "ge", "gt", "le", "lt", "ne")
+}
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.avg_pool2d.default: _unmoved,
@@ -126,6 +138,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.relu6_.default: _hardtanh,
     **dict.fromkeys((aten.reshape.default, aten.view.default, aten.squeeze.dim), _without_row),
     **dict.fromkeys(_ARITHMETIC, _without_axes),
+    **dict.fromkeys(_COMPARISONS, _compared),
     **dict.fromkeys((aten.var.correction, aten.var.dim), _of_all),
     **recurrent.CELLS,
 }
