@@ -17,6 +17,12 @@ def _weights() -> Tensor:
     return torch.rand(8) + 0.5
 
 
+def _edges(x: Tensor) -> Tensor:
+    """The length and the angle of a gradient of [samples, 2, rows, columns]."""
+    length = x.pow(2).sum(1, keepdim=True).add(1e-3).sqrt()
+    return torch.cat([length, torch.atan2(x[:, 1:], x[:, :1])], 1)
+
+
 def _of_classes(**options: Any) -> Any:
     return lambda m, x, target: F.cross_entropy(m.f(x), target, weight=m.w, **options)
 
@@ -65,6 +71,28 @@ CASES.vectors(
     scaled_to_its_range=lambda m, x: (m.f(x) - m.f(x).min()) / (m.f(x).max() - m.f(x).min()),
     reductions_of_a_number=lambda m, x: m.f(x).mean().sum() + m.f(x).max().mean(),
     compared_means=lambda m, x: ((m.f(x)[0] * (m.f(x).mean() > 0)).sum(-1), m.f(x).mean() > 0.1),
+)
+CASES.vectors(
+    bits_of_shifts=lambda m, x: ((m.f(x) > 0).long() << torch.arange(8)).sum(1),
+    log_probabilities=lambda m, x: torch.distributions.Normal(m.f(x).tanh(), torch.ones(8)).log_prob(x.tanh()),
+    entropy_of_a_distribution=lambda m, x: torch.distributions.Categorical(logits=m.f(x)).entropy(),
+    numbers_between_numbers=lambda m, x: x[0, 0] + 0.9 * (1 - x[1, 1]) * 0 - m.f(x)[1, 2] * 2,
+    solution_of_two_equations=lambda m, x: torch.linalg.solve(m.f(x)[:2, :2] + 3 * torch.eye(2), x[:2]),
+)
+CASES.function(
+    "bits_of_integers", lambda m, i: m.f(((i.unsqueeze(-1) >> torch.arange(8)) & 1).float()), ints(256, 4), f=dense
+)
+CASES.function(
+    "gradient_of_an_image",
+    lambda m, x: _edges(F.conv2d(x[:, :1], m.k)),
+    IMAGE,
+    k=lambda: torch.tensor([[[[1.0, 0, -1], [2, 0, -2], [1, 0, -1]]], [[[1.0, 2, 1], [0, 0, 0], [-1, -2, -1]]]]),
+)
+CASES.function(
+    "one_weight_scaled_and_not",
+    lambda m, x: F.conv1d(F.conv1d(x, m.k, groups=4) / 10, m.k, groups=4),
+    (1, 4, 20),
+    k=lambda: torch.tensor([-2.0, -1, 0, 1, 2]).repeat(4, 1, 1),
 )
 CASES.function(
     "transposed_volume",

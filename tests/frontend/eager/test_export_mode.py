@@ -66,6 +66,8 @@ CONSTANTS: list[Callable[[Any, Tensor], Tensor]] = [
     lambda _, x: (
         torch.cov(x, aweights=torch.linspace(0.5, 1, 8), correction=0) + torch.cov(x, fweights=torch.arange(8))
     ),
+    lambda _, x: torch.distributions.Normal(x, torch.ones(8)).log_prob(x * 2).reshape(4, 8),
+    lambda _, x: torch.distributions.Categorical(logits=x).entropy(),
     lambda _, x: x / n if (n := torch.tensor(x.shape[1])) > 4 else x,
 ]
 """Functions with decisions that depend on constants alone."""

@@ -87,7 +87,7 @@ def _register_attributes(module: nn.Module, written: Collection[int]) -> None:
 
 @contextmanager
 def _queries_answered() -> Generator[None]:
-    """Make queries of user code whether PyTorch exports, compiles or traces it false."""
+    """Make queries of user code whether PyTorch exports, compiles or traces it false, and distributions unchecked."""
 
     def answering(original: Callable[[], bool]) -> Callable[[], bool]:
         def query() -> bool:
@@ -100,6 +100,7 @@ def _queries_answered() -> Generator[None]:
         for name in private_apis.MODE_QUERIES:
             if name.name != "is_dynamo_compiling":  # it is false without Dynamo, which traces it in `torch.cond`
                 stack.enter_context(replaced(name, answering))
+        stack.enter_context(replaced(private_apis.DISTRIBUTION_CHECKS, lambda _: False))
         yield
 
 

@@ -33,8 +33,8 @@ NAMES = frozenset(_COMPOSITES.split())
 _OUTER_COMPOSITES = """
 cartesian_prod cosine_embedding_loss cross cumulative_trapezoid det diag diagflat dsplit einsum frobenius_norm gradient
 hinge_embedding_loss hsplit inverse linalg_cross linalg_det linalg_diagonal linalg_inv linalg_matmul linalg_matrix_norm
-linalg_matrix_power linalg_vecdot margin_ranking_loss masked_scatter matrix_power meshgrid mode msort mv nanmean
-pad_sequence renorm special_ndtr sum_to_size trace triplet_margin_loss vsplit
+linalg_matrix_power linalg_solve linalg_vecdot margin_ranking_loss masked_scatter matrix_power meshgrid mode msort mv
+nanmean pad_sequence renorm special_ndtr sum_to_size trace triplet_margin_loss vsplit
 """
 _OUTER = frozenset(_OUTER_COMPOSITES.split())
 """Composites of operators that other passes write differently, by the same names."""
@@ -264,11 +264,6 @@ def _filled(x: Any, value: float) -> Any:
     return torch.full(x.shape, value)
 
 
-def _power(x: Any, exponent: Any) -> Any:
-    """Return a power of positive numbers; PyTorch has none of negative numbers either."""
-    return (x.log() * exponent).exp()
-
-
 def _written_where(x: Any, mask: Any, source: Any) -> Any:
     """Write one element of the source after the other into the places of a mask."""
     shape = cast(Any, torch).broadcast_shapes(x.shape, mask.shape)
@@ -326,7 +321,6 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.masked_scatter.default: _written_where,
     aten.mode.default: _most_frequent,
     aten.pad_sequence.default: _padded,
-    aten.pow.Tensor_Tensor: _power,
     aten.fill.Scalar: _filled,
     aten.select_scatter.default: _row_written,
     aten.slice_scatter.default: _slice_written,
@@ -426,7 +420,7 @@ _FOR_FLOATS = frozenset(
         aten.copy.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.eq.Tensor, aten.fill.Scalar,
         aten.heaviside.default, aten.isclose.default, aten.select_scatter.default, aten.slice_scatter.default,
         aten.linalg_vander.default, aten.logical_not.default, aten.nansum.default, aten.ne.Tensor,
-        aten.pow.Tensor_Tensor, aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
+        aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
     }
 )  # fmt: skip
 _TABLES = frozenset({aten.erfc.default, aten.exp2.default})

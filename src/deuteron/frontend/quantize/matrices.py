@@ -40,6 +40,13 @@ def _inverse(x: Any) -> Any:
     return torch.stack([cross(second, third, -1), cross(third, first, -1), cross(first, second, -1)], -1) / divisor
 
 
+def _solution(x: Any, y: Any, *, left: bool = True) -> Any:
+    inverse = _inverse(x)
+    if y.dim() == 1 or y.shape == x.shape[:-1]:
+        return (inverse @ y.unsqueeze(-1)).squeeze(-1)
+    return inverse @ y if left else y @ inverse
+
+
 def covariance(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Compute `torch.cov`, in which PyTorch looks at values of its weights and of its divisor."""
     rows = x if x.dim() == 2 else x.reshape(1, -1)
@@ -68,5 +75,6 @@ def correlation(x: Any) -> Any:
 FORMS: Mapping[object, Callable[..., Any]] = {
     **dict.fromkeys((aten.det.default, aten.linalg_det.default), _determinant),
     **dict.fromkeys((aten.inverse.default, aten.linalg_inv.default), _inverse),
+    aten.linalg_solve.default: _solution,
 }
 """Functions of matrices of at most `MOST_ROWS` rows, written with other operators."""

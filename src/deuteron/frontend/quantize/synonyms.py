@@ -312,14 +312,28 @@ _BITS = 31
 """The shift from which on a power of two is no int32."""
 
 
-def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+def _shifted_left(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     x, bits = node.args
+    if isinstance(bits, fx.Node):
+        factors = _powers_of_two(model, node, bits)
+        return None if factors is None else call(node, aten.mul.Tensor, x, factors)
     return call(node, aten.mul.Tensor, x, 1 << bits) if isinstance(bits, int) and bits >= 0 else None
 
 
-def _shifted_right(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+def _powers_of_two(model: fx.GraphModule, node: fx.Node, bits: fx.Node) -> fx.Node | None:
+    """Return the powers of known exponents, which the dtype of the result holds."""
+    value, dtype = constant_value(model, bits), cast(Tensor, node.meta["val"]).dtype
+    if value is None or not bool(((value >= 0) & (value < torch.iinfo(dtype).bits - dtype.is_signed)).all()):
+        return None
+    return constant(model, node, f"{node.name}_powers", torch.ones((), dtype=dtype) << value.to(dtype))
+
+
+def _shifted_right(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A shift to the right rounds down, of negative numbers too."""
     x, bits = node.args
+    if isinstance(bits, fx.Node):
+        divisors = _powers_of_two(model, node, bits)
+        return None if divisors is None else call(node, aten.div.Tensor_mode, x, divisors, rounding_mode="floor")
     is_fixed = isinstance(bits, int) and 0 <= bits < _BITS
     return call(node, aten.div.Tensor_mode, x, 1 << cast(int, bits), rounding_mode="floor") if is_fixed else None
 
@@ -484,7 +498,9 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.instance_norm.default: _by_statistics,
     **dict.fromkeys((aten.detach.default, aten.alias.default), lambda _, node: cast(fx.Node, node.args[0])),
     **dict.fromkeys((aten.__lshift__.Scalar, aten.bitwise_left_shift.Tensor_Scalar), _shifted_left),
+    **dict.fromkeys((aten.__lshift__.Tensor, aten.bitwise_left_shift.Tensor), _shifted_left),
     **dict.fromkeys((aten.__rshift__.Scalar, aten.bitwise_right_shift.Tensor_Scalar), _shifted_right),
+    **dict.fromkeys((aten.__rshift__.Tensor, aten.bitwise_right_shift.Tensor), _shifted_right),
     **dict.fromkeys((aten.put.default, aten.scatter.src, aten.index_put.default), _scattered),
     **dict.fromkeys((aten.new_zeros.default, aten.new_ones.default, aten.new_full.default), _of_one_number),
     **dict.fromkeys((aten.zeros_like.default, aten.ones_like.default, aten.full_like.default), _of_one_number),
