@@ -43,7 +43,7 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _separate_scaled_weights(model: fx.GraphModule) -> None:
-    """Give a convolution before a product weights of its own: the backend multiplies these in place."""
+    """Copy the weights of a convolution before a product: the backend multiplies them in place."""
     readers = Counter(node.target for node in model.graph.find_nodes(op="get_attr") for _ in node.users)
     for layer in list(model.graph.nodes):
         if layer.target not in _CONVOLUTIONS or not any(user.target is aten.mul.Tensor for user in layer.users):
