@@ -32,10 +32,10 @@ def _inverse(x: Any) -> Any:
     """Return the adjugate, divided by the determinant."""
     if x.shape[-1] == 1:
         return 1 / x
-    divisor = _determinant(x).unsqueeze(-1).unsqueeze(-1)
     if x.shape[-1] == 2:
-        (a, b), (c, d) = (row.unbind(-1) for row in x.unbind(-2))
-        return torch.stack([torch.stack([d, -b], -1), torch.stack([-c, a], -1)], -2) / divisor
+        (a, b), (c, d) = (row.split(1, -1) for row in x.split(1, -2))
+        return torch.cat([torch.cat([d, -b], -1), torch.cat([-c, a], -1)], -2) / (a * d - b * c)
+    divisor = _determinant(x).unsqueeze(-1).unsqueeze(-1)
     first, second, third = x.unbind(-2)
     return torch.stack([cross(second, third, -1), cross(third, first, -1), cross(first, second, -1)], -1) / divisor
 
