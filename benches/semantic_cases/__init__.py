@@ -9,6 +9,7 @@ from semantic_cases import (
     core_aten,
     indices,
     layers,
+    losses,
     numbers,
     rewritten,
     sequences,
@@ -22,7 +23,7 @@ KINDS: tuple[Cases, ...] = tuple(
     kind.CASES
     for kind in (
         *(numbers, state, stateful, aliasing, control, constants, containers, indices),
-        *(layers, sequences, structure, blocks, rewritten, core_aten),
+        *(layers, losses, sequences, structure, blocks, rewritten, core_aten),
     )
 )
 CASES: tuple[Case, ...] = tuple(case for kind in KINDS for case in kind)

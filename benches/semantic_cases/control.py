@@ -450,6 +450,32 @@ class Routed(nn.Module):
         return x
 
 
+class Flagged(nn.Module):
+    """A layer whose result depends on a tensor in an attribute, which is no buffer and which no run changes."""
+
+    def __init__(self, writes: str) -> None:
+        super().__init__()
+        self.layer, self.writes = dense(), writes
+        self.flag = torch.tensor(1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        if self.flag:
+            y = y * 2
+        match self.writes:
+            case "value":
+                self.flag = torch.tensor(1.0)
+            case "clamped":
+                self.flag = self.flag.clamp(max=1)
+            case "input":
+                self.flag = (x.abs().max() < 1e6).float()
+            case _:
+                pass
+        return y
+
+
+for writes in ("nothing", "value", "clamped", "input"):
+    CASES.add(f"flag_with_{writes}_written", lambda writes=writes: Flagged(writes))
 for how in ("loop", "reversed", "names", "slice", "parameters", "table", "children", "apply", "state_dict"):
     CASES.add(f"layers_by_{how}", lambda how=how: Routed(how))
 CASES.add("sequential_with_lambda", lambda: nn.Sequential(dense(), Written(lambda m, x: x * 2, {}), nn.ReLU()))

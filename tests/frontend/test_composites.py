@@ -70,6 +70,14 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
         functional.cross_entropy(x, y.softmax(1)) + functional.cross_entropy(x, y.softmax(1), reduction="none")
     ),
     lambda x, y: functional.nll_loss(x, torch.tensor([3, 0]), ignore_index=3) + functional.nll_loss(y, x.argmax(1)),
+    lambda x, y: functional.cross_entropy(x, y[:, :7].argmax(1), weight=y[0].exp(), label_smoothing=0.1),
+    lambda x, y: functional.cross_entropy(x, torch.tensor([3, 1]), y[0].exp(), ignore_index=1, label_smoothing=0.2),
+    lambda x, y: functional.cross_entropy(x, torch.tensor([3, 1]), label_smoothing=0.2, reduction="sum"),
+    lambda x, y: functional.cross_entropy(x, y.softmax(1), weight=y[0].exp(), label_smoothing=0.1),
+    lambda x, y: functional.cross_entropy(x.reshape(2, 4, 2), y.reshape(2, 4, 2).argmax(1), weight=y[0, :4].exp()),
+    lambda x, y: functional.cross_entropy(x.reshape(2, 2, 2, 2), y.reshape(2, 2, 2, 2).softmax(1), reduction="none"),
+    lambda x, y: functional.nll_loss(x.reshape(2, 2, 2, 2), y.reshape(2, 2, 2, 2).argmax(1), ignore_index=1),
+    lambda x, y: functional.nll_loss(x, torch.tensor([3, 1]), weight=y[0].exp()),
     lambda x, y: torch.trapezoid(x, dx=0.5) + torch.trapz(y, dx=2.0, dim=1),
 ]
 
@@ -79,6 +87,19 @@ OUTER: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.linalg.cross(x[:, :3], y[:, 1:4]) + torch.cross(y[:, :3], x[:, :3], dim=1),
     lambda x, y: torch.cat([*torch.hsplit(x, 2), *torch.hsplit(y, [3])], 1),
     lambda x, y: torch.meshgrid(x[0], y[0], indexing="ij")[1] * torch.cartesian_prod(x[0], y[0])[:8, :1],
+    lambda x, y: torch.det(x[:, 1:3]) + torch.linalg.det(x[0, :4].reshape(1, 2, 2) + y[:, :2, None]).sum(),
+    lambda x, y: torch.linalg.det(y.flatten()[:9].reshape(3, 3)) + torch.det(x[:1, :1]),
+    lambda x, y: torch.inverse(x[:, 1:3] + 2 * torch.eye(2)) + torch.linalg.inv(y[:, :1, None].abs() + 1)[0],
+    lambda x, y: torch.linalg.inv(y.flatten()[:9].reshape(3, 3) + 3 * torch.eye(3)),
+    lambda x, y: (
+        torch.linalg.solve(x[:, 1:3] + 2 * torch.eye(2), y) + torch.linalg.solve(torch.eye(2) + x[:, :2], y[0, :2])[0]
+    ),
+    lambda x, y: x.masked_scatter(y > 0, y.flip(1)) + x.masked_scatter(torch.tensor(True), y),
+    lambda x, y: (x * 2).round().long().mode(1).values + (y * 2).round().long().mode(0, keepdim=True)[0].sum(),
+    lambda x, y: (
+        nn.utils.rnn.pad_sequence([x[0], y[0, :3]]) + nn.utils.rnn.pad_sequence([y[0], x[0, 1:]], True, 0.5).t()
+    ),
+    lambda x, y: nn.utils.rnn.pad_sequence([x.t()[:5], y.t()], padding_side="left"),
     lambda x, y: torch.mv(x, y[0]) + torch.renorm(x, 2, 0, 1.0).sum(1),
     lambda x, y: torch.gradient(x, dim=1)[0] + torch.gradient(y, spacing=2.0)[1],
     lambda x, y: torch.cumulative_trapezoid(x) + functional.triplet_margin_loss(x, y, x * y),

@@ -106,3 +106,23 @@ def test_a_network_of_signals_is_one_partition(target: str, tmp_path: Path) -> N
     assert names.count("CONV_2D") == 2
     assert "TRANSPOSE_CONV" in names
     assert api.compare(tmp_path / "build", [[x.numpy()]]).passed
+
+
+class Numbers(nn.Module):
+    """Operators on tensors without dimensions, between others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        ratio = y.sum() / y.abs().sum() + y.mean().clamp(min=0.01).tanh()
+        return (y - y.min()) / (y.max() - y.min()) + ratio
+
+
+def test_operators_on_tensors_without_dimensions_run_on_the_cpu(tmp_path: Path) -> None:
+    x = torch.randn(4, 8)
+    build = api.build(Numbers(), (x,), target="imxrt700cm", calibration=[(x,)], output=tmp_path / "build")
+    assert build.manifest.quality.outputs[0].sqnr > 25

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, fx, nn
 from torchao.quantization.pt2e.quantizer import Quantizer
 
-from deuteron.errors import InternalError
+from deuteron import api
+from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.quantize import rewrite_equivalence
 
 aten = torch.ops.aten
@@ -177,3 +178,22 @@ def test_neither_the_model_nor_random_numbers_are_touched() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
     assert before.keys() == dict(model.named_buffers()).keys()
     assert all(torch.equal(value, before[name]) for name, value in model.named_buffers())
+
+
+class Signed(nn.Module):
+    """A sign that is read from negative zeros, or from other values."""
+
+    def __init__(self, offset: float) -> None:
+        super().__init__()
+        self.offset = offset
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.copysign(x, -torch.relu(x) - self.offset) + torch.signbit(torch.tensor(-0.0))
+
+
+def test_the_sign_of_a_negative_zero_is_refused() -> None:
+    x = torch.tensor([[-1.0, 2.0]])
+    with pytest.raises(UnsupportedError, match="reads the sign of a negative zero") as caught:
+        api.build(Signed(0.0), (x,), target="cortex-m55", calibration=[(x,)])
+    assert "test_rewrite_equivalence.py:" in str(caught.value)
+    assert api.build(Signed(0.5), (x,), target="cortex-m55", calibration=[(x,)]).manifest.quality.outputs[0].sqnr > 25

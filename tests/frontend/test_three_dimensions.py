@@ -20,6 +20,11 @@ LAYERS = {
     "nearest size": nn.Upsample((7, 4, 8)),
     "linear": nn.Upsample(scale_factor=(1, 2, 1.5), mode="trilinear"),
     "linear size": nn.Upsample((4, 10, 9), mode="trilinear", align_corners=True),
+    "transposed": nn.ConvTranspose3d(4, 6, 3, 2, 1, 1),
+    "transposed without bias": nn.ConvTranspose3d(4, 2, (2, 3, 1), (1, 2, 1), (0, 1, 0), bias=False),
+    "transposed, dilated groups": nn.ConvTranspose3d(
+        4, 8, (3, 1, 2), (2, 1, 1), (3, 0, 0), groups=2, dilation=(2, 1, 1)
+    ),
     "adaptive": nn.AdaptiveAvgPool3d((3, 1, 4)),
 }
 

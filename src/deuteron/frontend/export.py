@@ -1,6 +1,6 @@
 """Checks what `torch.export` and Deuteron require of a model, with errors that a user can act on."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -10,6 +10,7 @@ from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.operators import called, operator_name
+from deuteron.frontend.quantize import matrices
 from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
 BRANCHES = "compute both branches and select with `torch.where`; give a loop a fixed number of steps"
@@ -95,7 +96,7 @@ def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
     """
     for node in model.graph.nodes:
         value: object = node.meta.get("val")
-        if called(node) in _MATRIX_FUNCTIONS and _depends_on_inputs(node):
+        if called(node) in _MATRIX_FUNCTIONS and not _has_formula(node) and _depends_on_inputs(node):
             raise _no_matrix_function(node)
         if isinstance(value, torch.Tensor):
             _need_fixed_shape(node, value)
@@ -118,6 +119,12 @@ _MATRIX_FUNCTIONS = frozenset(_NAMES_OF_MATRIX_FUNCTIONS.split())
 """Operators that invert or decompose a matrix, or solve equations."""
 
 
+def _has_formula(node: fx.Node) -> bool:
+    """True for a determinant or an inverse of few rows."""
+    rows = cast(fx.Node, node.args[0]).meta["val"]
+    return node.target in matrices.FORMS and rows.shape[-1] <= matrices.MOST_ROWS
+
+
 def _depends_on_inputs(node: fx.Node) -> bool:
     """True for a value that weights and buffers alone do not decide."""
     seen, left = set[fx.Node](), [node]
@@ -136,8 +143,8 @@ def _no_matrix_function(node: fx.Node) -> UnsupportedError:
         f"`{called(node)}` inverts or decomposes a matrix, which no target computes"
         f"{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint="compute it in the application, or before the build if the matrix is constant; write a determinant or an "
-        "inverse of two rows as its formula",
+        hint="compute it in the application, or before the build if the matrix is constant; use a determinant "
+        "or an inverse of at most three rows, which are computed by their formulas",
     )
 
 

@@ -364,6 +364,7 @@ class Flow:
             program_checks.check_indices(model)
         if not keeps_float_layers:
             program_checks.check_weights(model)
+        decompositions.make_parameters(model)
         annotations.copy_shared_biases(model)
         give_strides(model)
         return model

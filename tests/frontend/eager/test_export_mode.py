@@ -60,6 +60,14 @@ CONSTANTS: list[Callable[[Any, Tensor], Tensor]] = [
     lambda _, x: x.repeat_interleave(torch.arange(32)),
     lambda m, x: torch.stack([x[:, i] for i in m.sizes], 1),
     lambda m, x: x if (m.layer.weight == 0).float().mean() > 0.5 else -x,
+    lambda _, x: torch.cov(x) + x.cov(correction=0),
+    lambda _, x: torch.corrcoef(x) + torch.cov(x[0]) + torch.corrcoef(x[1]),
+    lambda _, x: torch.cov(x, fweights=torch.arange(1, 9), aweights=torch.linspace(0.5, 1, 8)),
+    lambda _, x: (
+        torch.cov(x, aweights=torch.linspace(0.5, 1, 8), correction=0) + torch.cov(x, fweights=torch.arange(8))
+    ),
+    lambda _, x: torch.distributions.Normal(x, torch.ones(8)).log_prob(x * 2).reshape(4, 8),
+    lambda _, x: torch.distributions.Categorical(logits=x).entropy(),
     lambda _, x: x / n if (n := torch.tensor(x.shape[1])) > 4 else x,
 ]
 """Functions with decisions that depend on constants alone."""
@@ -181,6 +189,31 @@ def limit_set(m: Any, x: Tensor) -> Tensor:
     return y
 
 
+def flag_set(m: Any, x: Tensor) -> Tensor:
+    y = x * 2 if m.flag else x
+    m.flag = (x.abs().max() < 30).float()
+    return y
+
+
+def flag_of_another_shape_set(m: Any, x: Tensor) -> Tensor:
+    y = x * 2 if m.flag else x
+    m.flag = (x.abs().max() < 30).float().reshape(1)
+    return y
+
+
+def part_of_flags_set(m: Any, x: Tensor) -> Tensor:
+    first = m.flags[0]
+    y = x * 2 if m.flags[0] > 0 else x
+    first.copy_(x.abs().max() < 30)
+    return y
+
+
+def flag_kept(m: Any, x: Tensor) -> Tensor:
+    y = x * 2 if m.flag else x
+    m.flag = m.flag.clamp(max=1)
+    return y
+
+
 UNSEEN = [
     *(
         zeros_set,
@@ -194,6 +227,7 @@ UNSEEN = [
         row_of_row_clamped,
     ),
     *(asks_first, asks_by_name, asks_dynamo, branches_of_unlike_shape, doubled, gate_opens, limit_set),
+    *(flag_set, flag_of_another_shape_set, part_of_flags_set, flag_kept),
 ]
 """Functions that compute something else for inputs beyond the range of the samples."""
 
@@ -206,6 +240,7 @@ def test_what_samples_do_not_show_is_right_or_refused(function: Callable[[Any, T
     for name, value in {"gate": torch.tensor(0.0), "steps": torch.tensor(0.0), "limit": torch.tensor(1000.0)}.items():
         module.register_buffer(name, value)
     module.register_buffer("spread", torch.ones(8))
+    module.flag, module.flags = torch.tensor(1.0), torch.ones(3)
     try:
         observed, graph = captured(module, [(x * 0.1,) for (x,) in SAMPLES])
     except DeuteronError:
@@ -218,6 +253,30 @@ def test_what_samples_do_not_show_is_right_or_refused(function: Callable[[Any, T
         with torch.no_grad():
             torch.testing.assert_close(ours[0], module(x))
         values = ours[1:]
+
+
+def flag_unchanged(m: Any, x: Tensor) -> Tensor:
+    y = x * 2 if m.flag else x
+    m.flag = torch.tensor(1.0)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [flag_kept, flag_unchanged, lambda m, x: x[:, m.flags > 0] if m.flag else x, lambda m, x: x * m.flags[0]],
+)
+def test_values_of_attributes_that_no_run_changes_are_known(function: Callable[[Any, Tensor], Tensor]) -> None:
+    module = Net(function).eval()
+    module.flag, module.flags = torch.tensor(1.0), torch.tensor([1.0, 0.0] * 4)
+    observed, graph = captured(module, SAMPLES)
+    assert not observed.variables
+    assert isinstance(module.flag, Tensor)
+    assert "flag" in vars(module)
+    for _ in range(3):
+        x = torch.randn(4, 8)
+        (ours,) = run(graph, (x,))
+        with torch.no_grad():
+            torch.testing.assert_close(ours, module(x))
 
 
 def test_a_branch_on_a_weight_that_the_model_changes_is_refused() -> None:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from deuteron import api
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import upstream_caches
 from deuteron.frontend.backends.ethosu import decompositions
@@ -110,6 +112,13 @@ def test_numbers_beside_a_value_without_axes_are_values_without_axes(
     assert [value.meta["val"].shape for value in node.args] == [(), ()]
 
 
+def test_numbers_that_a_value_without_axes_is_compared_with_are_values_without_axes() -> None:
+    module = Call(lambda x: torch.where(x.sum() > 0, x, -x) * (x.mean() != 1))
+    found = rewritten(module, (2, 3), decompositions.write)
+    assert aten.gt.Tensor in found
+    assert aten.ne.Tensor in found
+
+
 @pytest.mark.parametrize("function", [lambda x: x.sum(1) + 1, lambda x: x.sum() + x, lambda x: x.argmax() * 2])
 def test_other_numbers_stay(function: Callable[[Tensor], Tensor]) -> None:
     before = rewritten(Call(function), (2, 3))
@@ -176,3 +185,21 @@ def test_unpooling_is_refused_by_name() -> None:
         "`return functional.max_unpool2d(values, indices, 2)`\n\nhint: use `nn.Upsample` or `nn.ConvTranspose2d`, or "
         "build for a target with float operators and a Neutron, such as `imxrt700`"
     )
+
+
+class Scaled(nn.Module):
+    """Two convolutions with one weight; the backend multiplies that of the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = nn.Buffer(torch.tensor([-2.0, -1, 0, 1, 2]).repeat(4, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = torch.conv1d(x, self.kernel, groups=4) / 10
+        return torch.conv1d(first, self.kernel, groups=4)
+
+
+def test_a_product_after_a_convolution_changes_no_shared_weight(tmp_path: Path) -> None:
+    x = torch.randn(1, 4, 20)
+    build = api.build(Scaled(), (x,), target="ethos-u55-128", calibration=[(x,)], output=tmp_path / "build")
+    assert build.manifest.quality.outputs[0].sqnr > 30

@@ -33,6 +33,8 @@ def write(
     slopes = {} if has_slopes else {aten.prelu.default: partial(arithmetic.sloped, trains=trains)}
     apply(model, {**_OPERATORS, **masked, **slopes})
     signals.write(model)
+    if is_indexed:
+        apply(model, arithmetic.WITHOUT_AXES)
     apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
 
 

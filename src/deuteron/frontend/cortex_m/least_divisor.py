@@ -7,7 +7,7 @@ step as the least divisor, the quantised model and the program have the same fin
 import torch
 from torch import fx
 
-from deuteron.frontend.nodes import MARK
+from deuteron.frontend.nodes import CPU_ONLY, MARK
 
 aten = torch.ops.aten
 quantized = torch.ops.quantized_decomposed
@@ -44,6 +44,7 @@ def _clamp(division: fx.Node, divisor: fx.Node) -> fx.Node:
         value = graph.call_function(quantized.dequantize_per_tensor.default, (stored, *affine))
     for node, source in ((least, divisor), (stored, divisor.all_input_nodes[0]), (value, divisor)):
         node.meta = {key: data for key, data in division.meta.items() if key != "custom"}
+        node.meta["custom"] = {CPU_ONLY: "the CPU divides by it"}
         if "val" in source.meta:
             node.meta["val"] = source.meta["val"]
     return value

@@ -19,12 +19,13 @@ from deuteron.frontend.eager import blocks, embeddings
 from deuteron.frontend.eager.export_mode import in_export_mode
 from deuteron.frontend.eager.first_lines import first_difference, first_unlike, queries_mode, transform_line
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
-from deuteron.frontend.eager.outputs import Leaves, difference, registered
+from deuteron.frontend.eager.outputs import Leaves, difference, equal, registered
 from deuteron.frontend.eager.variables import (
     Attribute,
     Binding,
     Step,
     Variable,
+    are_kept,
     are_written_in_place,
     argument_names,
     change_sharing,
@@ -78,8 +79,9 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
     try:
         while attributes:
             binding = Binding(copied(observed.module), attributes)
-            graph = _step_graph(observed, attributes, binding.variables)
-            used = binding.attributes_of(live(graph, len(binding.variables)))
+            graph, assumed = _step_graph(observed, attributes, binding.variables)
+            are_live = live(graph, len(binding.variables))
+            used = binding.attributes_of([any(pair) for pair in zip(are_live, assumed, strict=True)])
             if len(used) == len(attributes):
                 break
             attributes = used
@@ -145,11 +147,37 @@ def _check_start(observed: Observed) -> None:
             )
 
 
-def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: Sequence[Variable]) -> fx.GraphModule:
+def _step_graph(
+    observed: Observed, attributes: Sequence[Attribute], variables: Sequence[Variable]
+) -> tuple[fx.GraphModule, list[bool]]:
+    """Return the flat graph of one run, and which variables it takes for constants.
+
+    Those are variables that no run of the samples changes: decisions on them are the same in each run, if the graph
+    gives them their initial values for all inputs.
+    """
+    try:
+        return _exported_step(observed, attributes, variables), [False] * len(variables)
+    except Exception:
+        steps = replace(observed, attributes=tuple(attributes)).steps(observed.samples)
+        runs = [values for _, values in steps]
+        initial = [one.initial for one in variables]
+        assumed = [all(equal([run[i]], [one]) for run in runs) for i, one in enumerate(initial)]
+        if not any(assumed):
+            raise
+        graph = _exported_step(observed, attributes, variables, assumed)
+        if not are_kept(graph, variables, assumed):
+            raise
+        return graph, assumed
+
+
+def _exported_step(
+    observed: Observed, attributes: Sequence[Attribute], variables: Sequence[Variable], assumed: Sequence[bool] = ()
+) -> fx.GraphModule:
     """Return the flat graph of one run; its inputs have the names of the module's, and those of the variables."""
     inputs = copies(observed.samples[0])
     values = (*inputs, *(one.initial for one in variables))
-    step = in_export_mode(Step(copied(observed.module), attributes))
+    module = copied(observed.module)
+    step = in_export_mode(Step(module, attributes, assumed), observed.held(module))
     with environment(observed.module), torch.no_grad(), quiet():
         program = torch.export.export(step, values, strict=False)
     names = [*argument_names(observed.module, len(inputs)), *(one.name.replace(".", "_") for one in variables)]
@@ -228,8 +256,10 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
 def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
     """Export the module without gradients; the module does not change."""
     inputs, module = copies(observed.samples[0]), copied(observed.module)
+    if not strict:
+        module = in_export_mode(module, observed.held(module))
     with environment(observed.module), torch.no_grad(), quiet():
-        return torch.export.export(module if strict else in_export_mode(module), inputs, strict=strict)
+        return torch.export.export(module, inputs, strict=strict)
 
 
 def _has_unknown_sizes(graph: fx.GraphModule) -> bool:

@@ -7,7 +7,7 @@ Values that depend on weights, buffers and literals alone are known when a model
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,6 +21,7 @@ from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.eager import raising_checks
 from deuteron.frontend.eager.user_code import is_library
+from deuteron.frontend.quantize import matrices
 from deuteron.frontend.quantize.inplace import storage_of
 from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced, value_of
@@ -41,11 +42,17 @@ _PURE = frozenset(["__get__", "__getitem__", "bool", "double", "float", "int", "
 _UNCOUNTED = frozenset({"__set__", "batch_norm", "instance_norm"})
 """Functions that may change tensors and count no version."""
 
+_WRITTEN: Mapping[object, Callable[..., Any]] = {
+    **dict.fromkeys((torch.cov, cast(Any, Tensor).cov), matrices.covariance),
+    **dict.fromkeys((torch.corrcoef, cast(Any, Tensor).corrcoef), matrices.correlation),
+}
+"""Functions in which PyTorch looks at values, as others compute them."""
+
 _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
 """Functions whose result has a size that depends on values."""
 
 
-def in_export_mode(module: nn.Module) -> nn.Module:
+def in_export_mode(module: nn.Module, written: object = ()) -> nn.Module:
     """Make a module run in the mode of this file, and return it; PyTorch's own mode for exports is the outer one.
 
     `x.data` is `x.detach()`, whose memory and changes PyTorch follows. An index that is a tensor of one integer selects
@@ -54,6 +61,7 @@ def in_export_mode(module: nn.Module) -> nn.Module:
     """
     if isinstance(module, torch.jit.ScriptModule):  # which has no forward function in Python
         return module
+    _register_attributes(module, {id(one) for one in pytree.tree_leaves(written)})
     weights, run = {name: value.detach() for name, value in _tensors(module)}, module.forward
 
     @functools.wraps(run)
@@ -70,9 +78,16 @@ def in_export_mode(module: nn.Module) -> nn.Module:
     return module
 
 
+def _register_attributes(module: nn.Module, written: Collection[int]) -> None:
+    for part in nn.Module.modules(module):
+        attributes = vars(part)
+        for name in [name for name, one in attributes.items() if isinstance(one, Tensor) and id(one) not in written]:
+            nn.Module.register_buffer(part, name, attributes.pop(name), persistent=False)
+
+
 @contextmanager
 def _queries_answered() -> Generator[None]:
-    """Make queries of user code whether PyTorch exports, compiles or traces it false."""
+    """Make queries of user code whether PyTorch exports, compiles or traces it false, and distributions unchecked."""
 
     def answering(original: Callable[[], bool]) -> Callable[[], bool]:
         def query() -> bool:
@@ -85,6 +100,7 @@ def _queries_answered() -> Generator[None]:
         for name in private_apis.MODE_QUERIES:
             if name.name != "is_dynamo_compiling":  # it is false without Dynamo, which traces it in `torch.cond`
                 stack.enter_context(replaced(name, answering))
+        stack.enter_context(replaced(private_apis.DISTRIBUTION_CHECKS, lambda _: False))
         yield
 
 
@@ -122,6 +138,7 @@ class _ExportMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if func == _DATA:
             return args[0].detach()
+        func = _WRITTEN.get(func, func)
         name = getattr(func, "__name__", "")
         if name in _UNCOUNTED or name.startswith("_foreach"):
             self._known.clear()
@@ -136,7 +153,7 @@ class _ExportMode(TorchFunctionMode):
         if name == "__bool__" and (value := _passing()) is not None:
             return value
         if is_constant and (name in _OF_DATA or (name == "where" and len(known) == 1)):
-            return pytree.tree_map_only(Tensor, _literal, self._real(func, args, kwargs))
+            return pytree.tree_map_only(Tensor, literal, self._real(func, args, kwargs))
         if name == "repeat_interleave" and len(known) > 1 and known[1] and kwargs.get("output_size") is None:
             return self._repeated(*args, **kwargs)
         if name in ("__getitem__", "__setitem__") and (found := _selection(*args[:2])) is not None:
@@ -173,7 +190,7 @@ class _ExportMode(TorchFunctionMode):
                 ends = cast("slice[Any, Any, Any]", one)
                 parts.append(slice(*map(self._number, (ends.start, ends.stop, ends.step))))
             elif isinstance(one, Tensor) and one.dtype == torch.bool and one.dim() and self._is_known(one):
-                parts += map(_literal, self._real(torch.nonzero, (one,), {"as_tuple": True}))
+                parts += map(literal, self._real(torch.nonzero, (one,), {"as_tuple": True}))
             else:
                 parts.append(self._number(one))
         return tuple(parts) if isinstance(index, tuple) or len(parts) > 1 else parts[0]
@@ -191,7 +208,7 @@ class _ExportMode(TorchFunctionMode):
         """Repeat elements a known number of times, as a selection."""
         if dim is None:
             x, dim = x.flatten(), 0
-        return x.index_select(dim, _literal(self._real(torch.repeat_interleave, (repeats,), {})))
+        return x.index_select(dim, literal(self._real(torch.repeat_interleave, (repeats,), {})))
 
 
 def _passing() -> bool | None:
@@ -283,7 +300,7 @@ def _is_number(one: object) -> bool:
     return isinstance(one, Tensor) and one.dim() == 0 and not (one.is_floating_point() or one.dtype == torch.bool)
 
 
-def _literal(value: Tensor) -> Tensor:
+def literal(value: Tensor) -> Tensor:
     """Return a tensor as a constant of the trace."""
     numbers: object = cast(Any, value).tolist()
     return torch.tensor(numbers, dtype=value.dtype).reshape(value.shape)

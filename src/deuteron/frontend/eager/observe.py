@@ -43,6 +43,7 @@ class Observed:
         refusal: the error for a module whose outputs depend on earlier runs, unless `variables` explain it.
         variables: the tensors that live from run to run, which `eager.capture` has found to be all of its state.
         dataclasses: those of the outputs that PyTorch does not know.
+        written: the places that runs change, or write an equal value to.
     """
 
     module: nn.Module
@@ -54,6 +55,13 @@ class Observed:
     refusal: StateError | None = None
     variables: tuple[Variable, ...] = ()
     dataclasses: frozenset[type] = frozenset()
+    written: tuple[Place, ...] = ()
+
+    def held(self, module: nn.Module) -> list[object]:
+        """Return the values of a copy of the module that runs write."""
+        snapshot = Snapshot(module)
+        found = (snapshot.find(place) for place in self.written)
+        return [place.holder.get(place.name) for place in found if place is not None]
 
     def steps(self, batches: Iterable[Inputs]) -> Iterator[tuple[Leaves, list[Tensor]]]:
         """Yield the flattened outputs and the variables after each of a sequence of runs."""
@@ -164,10 +172,8 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         changes = [before.changed(after) for before, after in pairwise(states)]
         places = [*{place.path: place for change in changes for place in change}.values()]
         first, last = Snapshot(pristine), states[-1]
-        found = {
-            place.path: attribute_of(place, first, last, written_at(codes, place.name))
-            for place in (*places, *written())  # a write of an equal value is one of another value for other inputs
-        }
+        changed = (*places, *written())  # a write of an equal value is one of another value for other inputs
+        found = {place.path: attribute_of(place, first, last, written_at(codes, place.name)) for place in changed}
         attributes, refusal = tuple(filter(None, found.values())), None
         if not draws:
             if not all(map(equal, later, [*outputs, outputs[0]])):
@@ -188,7 +194,9 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
                 raise _stateful(others, codes)
             if refusal is not None and not attributes:
                 raise refusal
-    return Observed(pristine, tuple(good), tuple(outputs), draws, (*codes,), attributes, refusal, dataclasses=kinds)
+    return Observed(
+        pristine, tuple(good), tuple(outputs), draws, (*codes,), attributes, refusal, dataclasses=kinds, written=changed
+    )
 
 
 def distinct(samples: Sequence[Inputs]) -> list[Inputs]:

@@ -14,10 +14,12 @@ from torch.utils import _pytree as pytree
 from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError
 from deuteron.frontend.cortex_m.lowering_check import flat
-from deuteron.frontend.eager.outputs import tensors
+from deuteron.frontend.eager.export_mode import literal
+from deuteron.frontend.eager.outputs import equal, tensors
 from deuteron.frontend.eager.state import Place, Snapshot
 from deuteron.frontend.inputs import First, Inputs, copies
 from deuteron.frontend.quantize import inplace
+from deuteron.frontend.quantize.decompositions import constant_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +241,15 @@ def _block(value: Tensor, starts: Sequence[int], shape: Sequence[int]) -> Tensor
 
 
 class Step(nn.Module):
-    """One run of a module as a function: the inputs and the variables to the outputs and the new variables."""
+    """One run of a module as a function: the inputs and the variables to the outputs and the new variables.
 
-    def __init__(self, module: nn.Module, attributes: Sequence[Attribute]) -> None:
+    Variables that are `assumed` to be constants have their initial values, whatever is given for them.
+    """
+
+    def __init__(self, module: nn.Module, attributes: Sequence[Attribute], assumed: Sequence[bool] = ()) -> None:
         super().__init__()
         self.module = module
+        self._assumed = tuple(assumed)
         self._binding = (Binding(module, attributes),)  # no submodule, and nothing that an export looks into
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
@@ -251,8 +257,11 @@ class Step(nn.Module):
         (binding,) = self._binding
         count = len(values) - len(binding.variables)
         held = binding.held()
+        before = [value.clone() for value in values[count:]]
+        for index, is_assumed in enumerate(self._assumed):
+            before[index] = literal(binding.variables[index].initial) if is_assumed else before[index]
         try:
-            binding.write([value.clone() for value in values[count:]])
+            binding.write(before)
             outputs = self.module(*values[:count])
             kept = binding.read()
         finally:
@@ -375,6 +384,17 @@ def settled(graph: fx.GraphModule, are_equal: Sequence[bool]) -> list[bool]:
         if kept == found:
             return found
         found = kept
+
+
+def are_kept(graph: fx.GraphModule, variables: Sequence[Variable], assumed: Sequence[bool]) -> bool:
+    """Return True if a graph gives each `assumed` variable its initial value, whatever its inputs are."""
+    functional, _ = _functional(graph)
+    outputs = cast("list[fx.Node]", flat(functional.graph.output_node().args[0]))[-len(variables) :]
+    pairs = [pair for pair, is_assumed in zip(zip(outputs, variables, strict=True), assumed, strict=True) if is_assumed]
+    values = [constant_value(functional, node) for node, _ in pairs]
+    return all(
+        value is not None and equal([value], [one.initial]) for value, (_, one) in zip(values, pairs, strict=True)
+    )
 
 
 def with_constants(graph: fx.GraphModule, values: Sequence[Tensor | None]) -> fx.GraphModule:

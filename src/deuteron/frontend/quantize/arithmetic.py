@@ -1,7 +1,7 @@
 """Decomposes arithmetic and layers with operand shapes that kernels do not support."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from deuteron.frontend.cortex_m.layout import is_channels_broadcast
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantize.decompositions import call, constant, constant_value, numbers, value_of
+from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, constant_value, numbers, value_of
 
 aten = torch.ops.aten
 
@@ -26,7 +26,9 @@ def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     output = cast(Tensor, node.meta["val"])
     is_quotient = node.target is aten.div.Tensor  # whose kernel takes one shape alone
     tensors = [x for x in node.args[:2] if isinstance(x, fx.Node)]
-    operands = [x for x in tensors if x.meta["val"].numel() > 1 or (is_quotient and x.op != "get_attr")]
+    operands = [
+        x for x in tensors if x.meta["val"].numel() > 1 or output.numel() == 1 or (is_quotient and x.op != "get_attr")
+    ]
     if len(operands) < 2 or not output.is_floating_point():
         return None
     factor = cast(float, node.kwargs.get("alpha", 1))
@@ -56,6 +58,27 @@ def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) 
         return gradient.sum_to_size(value.shape).expand(shape) if whole.numel() > value.numel() else gradient
 
     return constant(model, node, name, whole, like=value, gradient=summed)
+
+
+def without_axes(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Arithmetic of a value without axes and a number gets a tensor without axes: backends would add an axis."""
+    operands, result = cast("tuple[fx.Node | float, ...]", node.args[:2]), node.meta["val"]
+    if result.shape or not result.is_floating_point() or node.kwargs or len(node.args) > 2:
+        return None
+    if all(isinstance(operand, fx.Node) for operand in operands):
+        return None
+    tensors = [
+        operand if isinstance(operand, fx.Node) else constant(model, node, node.name, torch.tensor(float(operand)))
+        for operand in operands
+    ]
+    if node.target is aten.rsub.Scalar:
+        return call(node, aten.sub.Tensor, *reversed(tensors))
+    return call(node, node.target, *tensors)
+
+
+WITHOUT_AXES: Mapping[object, Decomposition] = dict.fromkeys(
+    (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tensor, aten.div.Tensor), without_axes
+)
 
 
 def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -209,13 +232,18 @@ def sloped(model: fx.GraphModule, node: fx.Node, *, trains: bool = False) -> fx.
 
 
 def power(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A power with one constant exponent, learnt or not, becomes a function of one tensor; training keeps it."""
+    """A power with one constant exponent, learnt or not, becomes a function of one tensor; training keeps it.
+
+    Others become exponentials: PyTorch has no powers of negative numbers for exponents that are not whole.
+    """
     x, exponent = cast("tuple[fx.Node, fx.Node]", node.args)
     value = constant_value(model, exponent) if exponent.meta["val"].numel() == 1 else None
     base, result = x.meta["val"], node.meta["val"]
-    if value is None or base.shape != result.shape or base.dtype != result.dtype:
+    if value is not None and base.shape == result.shape and base.dtype == result.dtype:
+        return call(node, aten.pow.Tensor_Scalar, x, value.item())
+    if not all(one.meta["val"].is_floating_point() for one in (x, exponent)):
         return None
-    return call(node, aten.pow.Tensor_Scalar, x, value.item())
+    return call(node, aten.exp.default, call(node, aten.mul.Tensor, call(node, aten.log.default, x), exponent))
 
 
 def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:

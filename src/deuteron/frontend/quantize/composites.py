@@ -14,7 +14,9 @@ from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
-from deuteron.frontend.operators import called
+from deuteron.frontend.cortex_m.refusals import refusal
+from deuteron.frontend.operators import called, reads_inputs
+from deuteron.frontend.quantize import losses, matrices
 from deuteron.frontend.quantize.decompositions import call, constant, replace
 
 aten = torch.ops.aten
@@ -29,10 +31,10 @@ NAMES = frozenset(_COMPOSITES.split())
 """Operators with suitable decompositions in PyTorch, by the names of its registry without overload."""
 
 _OUTER_COMPOSITES = """
-cartesian_prod cosine_embedding_loss cross cumulative_trapezoid diag diagflat dsplit einsum frobenius_norm gradient
-hinge_embedding_loss hsplit linalg_cross linalg_diagonal linalg_matmul linalg_matrix_norm linalg_matrix_power
-linalg_vecdot margin_ranking_loss matrix_power meshgrid msort mv nanmean renorm special_ndtr sum_to_size
-trace triplet_margin_loss vsplit
+cartesian_prod cosine_embedding_loss cross cumulative_trapezoid det diag diagflat dsplit einsum frobenius_norm gradient
+hinge_embedding_loss hsplit inverse linalg_cross linalg_det linalg_diagonal linalg_inv linalg_matmul linalg_matrix_norm
+linalg_matrix_power linalg_solve linalg_vecdot margin_ranking_loss masked_scatter matrix_power meshgrid mode msort mv
+nanmean pad_sequence renorm special_ndtr sum_to_size trace triplet_margin_loss vsplit
 """
 _OUTER = frozenset(_OUTER_COMPOSITES.split())
 """Composites of operators that other passes write differently, by the same names."""
@@ -110,15 +112,8 @@ def _smallest_so_far(x: Any, dim: int) -> Any:
     return -largest, None
 
 
-def _cross(x: Any, y: Any, dim: int | None = None) -> Any:
-    if dim is None:
-        dim = -1 if 3 not in x.shape else [*x.shape].index(3)
-    (a, b, c), (d, e, f) = x.unbind(dim), y.unbind(dim)
-    return torch.stack([b * f - c * e, c * d - a * f, a * e - b * d], dim)
-
-
 def _linalg_cross(x: Any, y: Any, *, dim: int = -1) -> Any:
-    return _cross(x, y, dim)
+    return matrices.cross(x, y, dim)
 
 
 def _trace(x: Any) -> Any:
@@ -269,25 +264,32 @@ def _filled(x: Any, value: float) -> Any:
     return torch.full(x.shape, value)
 
 
-def _class_loss(
-    scores: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, *_: float
+def _written_where(x: Any, mask: Any, source: Any) -> Any:
+    """Write one element of the source after the other into the places of a mask."""
+    shape = cast(Any, torch).broadcast_shapes(x.shape, mask.shape)
+    places = mask.expand(shape).reshape(-1).to(torch.int64).cumsum(0) - 1
+    return torch.where(mask, source.reshape(-1)[places.clamp(min=0)].reshape(shape), x)
+
+
+def _most_frequent(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """Return the smallest of the most frequent integers; the indices are unknown."""
+    rows = x.transpose(dim, -1)
+    counts = (rows.unsqueeze(-1) == rows.unsqueeze(-2)).to(torch.int64).sum(-1)
+    is_most = counts == counts.amax(-1, keepdim=True)
+    least = torch.where(is_most, rows, rows.amax(-1, keepdim=True)).amin(-1, keepdim=True).transpose(dim, -1)
+    return least if keepdim else least.squeeze(dim), None
+
+
+def _padded(
+    sequences: list[Any], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Any:
-    """Return the negative log-likelihoods of classes: their mean, their sum or themselves."""
-    del weight
-    classes = torch.arange(scores.shape[-1])
-    is_target = ((target.unsqueeze(-1) == classes) & (target != ignore_index).unsqueeze(-1)).to(scores.dtype)
-    losses = -(scores * is_target).sum(-1)
-    if reduction == 0:
-        return losses
-    return losses.sum() / is_target.sum() if reduction == 1 else losses.sum()
-
-
-def _cross_entropy(scores: Any, target: Any, *args: Any) -> Any:
-    shares = scores.log_softmax(-1)
-    if not target.is_floating_point():
-        return _class_loss(shares, target, *args)
-    losses, reduction = -(shares * target).sum(-1), args[1] if len(args) > 1 else 1
-    return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
+    longest = max(one.shape[0] for one in sequences)
+    parts: list[Any] = []
+    for one in sequences:
+        ends = [0, longest - one.shape[0]]
+        padding = [0, 0] * (one.dim() - 1) + (ends if padding_side == "right" else ends[::-1])
+        parts.append(torch.constant_pad_nd(one, padding, padding_value))
+    return torch.stack(parts, 0 if batch_first else 1)
 
 
 def _power_of_two(x: Any) -> Any:
@@ -313,9 +315,12 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.copy.default: _overwritten,
     aten.copysign.Tensor: _with_sign,
     aten.copysign.Scalar: _with_sign,
-    aten.cross.default: _cross,
-    aten.cross_entropy_loss.default: _cross_entropy,
-    **dict.fromkeys((aten.nll_loss.default, aten.nll_loss_nd.default), _class_loss),
+    aten.cross.default: matrices.cross,
+    **losses.FORMS,
+    **matrices.FORMS,
+    aten.masked_scatter.default: _written_where,
+    aten.mode.default: _most_frequent,
+    aten.pad_sequence.default: _padded,
     aten.fill.Scalar: _filled,
     aten.select_scatter.default: _row_written,
     aten.slice_scatter.default: _slice_written,
@@ -362,9 +367,19 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
 """Operators without a decomposition in PyTorch, or without one that suits int8."""
 
 
+_MODE = "take the mode of integers, as `x.round().long().mode(-1).values`, without the indices"
+
+
 def write_outer(model: fx.GraphModule) -> None:
-    """Decompose, in place, composites of operators that other passes write differently."""
-    _replace(model, lambda node: called(node) in _OUTER)
+    """Decompose, in place, composites of operators that other passes write differently.
+
+    Raises:
+        UnsupportedError: a mode of floats, or with indices that are read.
+    """
+    for node in model.graph.find_nodes(op="call_function", target=aten.mode.default):
+        if not _has_form(node):
+            raise refusal(node, "counts equal floats, or gives their places, which int8 cannot", _MODE)
+    _replace(model, lambda node: called(node) in _OUTER and _has_form(node))
 
 
 def write(model: fx.GraphModule) -> None:
@@ -388,15 +403,13 @@ def _has_form(node: fx.Node) -> bool:
     """Return False for an operator whose decomposition lacks a value that is read, or is for floats alone."""
     if node.target in (aten.cummax.default, aten.cummin.default):
         return all(user.args[1] == 0 for user in node.users)
+    if node.target in matrices.FORMS:
+        return reads_inputs(node)
+    if node.target is aten.mode.default:
+        x = cast(fx.Node, node.args[0]).meta["val"]
+        return not x.is_floating_point() and all(user.args[1] == 0 or not user.users for user in node.users)
     if node.target in _FOR_FLOATS:
         return all(one.meta["val"].is_floating_point() and one.meta["val"].numel() for one in node.all_input_nodes)
-    if node.target in _LOSSES:
-        scores, target = (cast(fx.Node, one).meta["val"] for one in node.args[:2])
-        has_plain_options = node.args[2:3] in ((), (None,)) and not any(node.args[5:])
-        is_probability = target.is_floating_point() and target.shape == scores.shape
-        return (
-            scores.dim() <= 2 and target.dim() < scores.dim() + is_probability and has_plain_options and not node.kwargs
-        )
     if node.target in (aten.div.Tensor_mode, aten.floor_divide.default):
         return isinstance(node.args[1], fx.Node) and bool(node.meta["val"].is_floating_point())
     return True
@@ -410,15 +423,14 @@ _FOR_FLOATS = frozenset(
         aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
     }
 )  # fmt: skip
-_LOSSES = frozenset({aten.cross_entropy_loss.default, aten.nll_loss.default, aten.nll_loss_nd.default})
 _TABLES = frozenset({aten.erfc.default, aten.exp2.default})
 """Functions of which a CPU with int8 operators makes tables."""
 
 _NOWHERE = frozenset(
     {
-        *_LOSSES, *_TABLES,
-        aten.addmv.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default, aten.isclose.default,
-        aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
+        *losses.FORMS, *_TABLES,
+        aten.addmv.default, aten.bilinear.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default,
+        aten.isclose.default, aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
     }
 )  # fmt: skip
 """Operators that neither ExecuTorch's backends nor its portable kernels have."""

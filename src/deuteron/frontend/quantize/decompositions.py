@@ -68,6 +68,22 @@ def set_value(model: fx.GraphModule, node: fx.Node, value: Tensor) -> None:
     setattr(model.get_submodule(parent), name, nn.Parameter(value, requires_grad=is_trained))
 
 
+def make_parameters(model: fx.GraphModule) -> None:
+    """Make parameters, which are not trained, of buffers of floats, but for the statistics of batch norms.
+
+    PyTorch treats the sizes of values that depend on a buffer as dynamic when it traces the model again.
+    """
+    for node in model.graph.find_nodes(op="get_attr"):
+        value = value_of(model, node)
+        has_statistics = any("norm" in str(user.target) for user in node.users)
+        if isinstance(value, nn.Parameter) or not value.is_floating_point() or has_statistics:
+            continue
+        parent, _, name = str(node.target).rpartition(".")
+        owner = model.get_submodule(parent)
+        delattr(owner, name)
+        owner.register_parameter(name, nn.Parameter(value.detach(), requires_grad=False))
+
+
 def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
     """The constant value of a node; None if it depends on an input or writes into a tensor that others read."""
     if node.op == "get_attr":

@@ -11,10 +11,11 @@ from torch.utils import _pytree as pytree
 
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.eager.observe import seeded
 from deuteron.frontend.eager.outputs import difference, equal
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.operators import called
+from deuteron.frontend.operators import called, reads_inputs
 from deuteron.frontend.quantize import inplace, source_propagation
 
 TOLERANCE = 1e-4
@@ -22,6 +23,8 @@ TOLERANCE = 1e-4
 
 _NOISE = 1e-5
 """The relative change of float inputs and weights that may move an integer or a bool: rewrites round otherwise."""
+
+_WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +126,13 @@ class _Noisy(Doubles):
 
 
 class _Ordered(Doubles):
-    """Refuses in-place operators whose result depends on the order in which they visit elements."""
+    """Refuses in-place operators whose result depends on the order in which they visit elements, and signs of zeros."""
 
     def run_node(self, n: fx.Node) -> Any:
+        if called(n) in ("copysign", "signbit") and isinstance(signed := n.args[-1], fx.Node) and reads_inputs(signed):
+            value = cast(Tensor, self.env[signed])
+            if bool(((value == 0) & value.signbit()).any()):
+                raise refusal(n, "reads the sign of a negative zero, which int8 does not have", _WHERE)
         written = inplace.operands_written(n)
         if not written or all(arg in written for arg in n.all_input_nodes):
             return super().run_node(n)

@@ -8,7 +8,15 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value, numbers
+from deuteron.frontend.quantize.decompositions import (
+    Decomposition,
+    apply,
+    call,
+    constant,
+    constant_value,
+    numbers,
+    value_of,
+)
 
 aten = torch.ops.aten
 
@@ -50,6 +58,13 @@ def _with_factor(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     first, second = (b, a) if is_reversed else (a, b)
     factored = second if alpha == 1 else call(node, aten.mul.Tensor, second, alpha)
     return call(node, aten.sub.Tensor if is_reversed else node.target, first, factored)
+
+
+def _of_one(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A sum, mean, or extreme of a tensor without dimensions is the tensor."""
+    x = cast(fx.Node, node.args[0])
+    is_same = not x.meta["val"].dim() and x.meta["val"].dtype == node.meta["val"].dtype
+    return x if is_same else None
 
 
 def _with_bounds(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -297,14 +312,28 @@ _BITS = 31
 """The shift from which on a power of two is no int32."""
 
 
-def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+def _shifted_left(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     x, bits = node.args
+    if isinstance(bits, fx.Node):
+        factors = _powers_of_two(model, node, bits)
+        return None if factors is None else call(node, aten.mul.Tensor, x, factors)
     return call(node, aten.mul.Tensor, x, 1 << bits) if isinstance(bits, int) and bits >= 0 else None
 
 
-def _shifted_right(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+def _powers_of_two(model: fx.GraphModule, node: fx.Node, bits: fx.Node) -> fx.Node | None:
+    """Return the powers of known exponents, which the dtype of the result holds."""
+    value, dtype = constant_value(model, bits), cast(Tensor, node.meta["val"]).dtype
+    if value is None or not bool(((value >= 0) & (value < torch.iinfo(dtype).bits - dtype.is_signed)).all()):
+        return None
+    return constant(model, node, f"{node.name}_powers", torch.ones((), dtype=dtype) << value.to(dtype))
+
+
+def _shifted_right(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A shift to the right rounds down, of negative numbers too."""
     x, bits = node.args
+    if isinstance(bits, fx.Node):
+        divisors = _powers_of_two(model, node, bits)
+        return None if divisors is None else call(node, aten.div.Tensor_mode, x, divisors, rounding_mode="floor")
     is_fixed = isinstance(bits, int) and 0 <= bits < _BITS
     return call(node, aten.div.Tensor_mode, x, 1 << cast(int, bits), rounding_mode="floor") if is_fixed else None
 
@@ -369,6 +398,51 @@ def _narrowed(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.slice.Tensor, x, dim, start, start + length)
 
 
+def _of_time_first(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A convolution of signals of [time, samples, channels], whose weights have the same order."""
+    x, weight, bias, padding = cast("tuple[fx.Node, fx.Node, fx.Node, int]", (*node.args, 0)[:4])
+    if (value := constant_value(model, weight)) is None:
+        return None
+    like = value_of(model, weight) if weight.op == "get_attr" else None
+    kept = constant(model, node, f"{node.name}_weight", value.permute(2, 1, 0), like=like)
+    signals = call(node, aten.permute.default, x, [1, 2, 0])
+    result = call(node, aten.conv1d.default, signals, kept, bias, [1], [padding])
+    return call(node, aten.permute.default, result, [2, 0, 1])
+
+
+def _to_each_power(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Powers of few whole exponents that are known, as choices from the powers of all elements."""
+    x, exponent = cast("tuple[fx.Node, fx.Node]", node.args)
+    value = constant_value(model, exponent)
+    if value is None or value.numel() > _FEW_EXPONENTS**2 or not x.meta["val"].is_floating_point():
+        return None
+    exponents = sorted({*map(float, value.flatten())})
+    if len(exponents) > _FEW_EXPONENTS or not all(one.is_integer() for one in exponents):
+        return None
+    result: fx.Node | None = None
+    for number, one in enumerate(exponents):
+        power = call(node, aten.pow.Tensor_Scalar, x, int(one))
+        if result is None:
+            result = power
+        else:
+            is_one = constant(model, node, f"{node.name}_exponent_{number}", value == one)
+            result = call(node, aten.where.self, is_one, power, result)
+    return result
+
+
+_FEW_EXPONENTS = 8
+
+
+def _with_known_sign(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The sign of a constant, which may be that of a negative zero, as the sign of 1 or -1."""
+    given = node.args[-1]
+    value = constant_value(model, given) if isinstance(given, fx.Node) else None
+    if value is None or not value.is_floating_point():
+        return None
+    sign = constant(model, node, f"{node.name}_sign", torch.where(value.signbit(), -1.0, 1.0))
+    return call(node, node.target, *node.args[:-1], sign)
+
+
 _PERMUTES = frozenset({aten.permute.default, aten.transpose.int})
 _EXPANDS = frozenset({aten.expand.default, aten.expand_as.default})
 _BROADCASTING = frozenset(
@@ -393,12 +467,17 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.ldexp.Tensor: _scaled,
     aten.narrow.default: _narrowed,
     **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.rsub.Tensor, aten.rsub.Scalar), _with_factor),
+    **dict.fromkeys((aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim), _of_one),
+    **dict.fromkeys((aten.max.default, aten.min.default, aten.amax.default, aten.amin.default), _of_one),
     aten.hardtanh.default: _with_bounds,
     **dict.fromkeys((aten.mT.default, aten.numpy_T.default, aten.matrix_H.default, aten.adjoint.default), _transposed),
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _dot),
     **dict.fromkeys(_PERMUTES, _permuted_once),
     aten.avg_pool2d.default: _divided,
     **dict.fromkeys((aten.bucketize.Tensor, aten.searchsorted.Tensor), _counted),
+    **dict.fromkeys((aten.copysign.Tensor, aten.signbit.default), _with_known_sign),
+    aten.conv_tbc.default: _of_time_first,
+    aten.pow.Tensor_Tensor: _to_each_power,
     aten.expand_as.default: _expanded,
     **dict.fromkeys((aten.tril.default, aten.triu.default), _triangle),
     aten.unbind.int: _unbound,
@@ -419,7 +498,9 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.instance_norm.default: _by_statistics,
     **dict.fromkeys((aten.detach.default, aten.alias.default), lambda _, node: cast(fx.Node, node.args[0])),
     **dict.fromkeys((aten.__lshift__.Scalar, aten.bitwise_left_shift.Tensor_Scalar), _shifted_left),
+    **dict.fromkeys((aten.__lshift__.Tensor, aten.bitwise_left_shift.Tensor), _shifted_left),
     **dict.fromkeys((aten.__rshift__.Scalar, aten.bitwise_right_shift.Tensor_Scalar), _shifted_right),
+    **dict.fromkeys((aten.__rshift__.Tensor, aten.bitwise_right_shift.Tensor), _shifted_right),
     **dict.fromkeys((aten.put.default, aten.scatter.src, aten.index_put.default), _scattered),
     **dict.fromkeys((aten.new_zeros.default, aten.new_ones.default, aten.new_full.default), _of_one_number),
     **dict.fromkeys((aten.zeros_like.default, aten.ones_like.default, aten.full_like.default), _of_one_number),

@@ -117,6 +117,38 @@ def _under(
     return call(node, aten.reshape.default, joined, [samples * count, channels * size, *sizes])
 
 
+def _transposed(model: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node | None:
+    """Let each frame give images for all frames that it reaches, and add those of the same frame."""
+    x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", node.args)
+    rest: tuple[Any, ...] = (*given, *(None, 1, 0, 0, 1, 1)[len(given) :])
+    bias, stride, padding, more, groups, dilation = rest
+    if weight.op != "get_attr":
+        return None
+    stride, padding, more, dilation = (numbers(one, 3) for one in (stride, padding, more, dilation))
+    value = value_of(model, weight)
+    flat = constant(model, node, f"{weight.target}_frames", value.flatten(1, 2), like=value)
+    options = (stride[1:], padding[1:], more[1:], groups, dilation[1:])
+    images = call(node, aten.conv_transpose2d.input, frames[x], flat, None, *options)
+    samples, channels, count, *sizes = cast("tuple[int, ...]", _shape(node))
+    depth, area = cast("tuple[int, ...]", _shape(x))[2], math.prod(sizes)
+    rows = call(node, aten.reshape.default, images, [samples, depth, channels, value.shape[2], area])
+    total: fx.Node | None = None
+    for index in range(value.shape[2]):
+        part = call(node, aten.select.int, rows, 3, index)
+        part = call(node, aten.reshape.default, part, [samples, depth, 1, channels * area])
+        if stride[0] > 1:
+            part = call(node, aten.pad.default, part, [0, 0, 0, stride[0] - 1])
+        part = call(node, aten.reshape.default, part, [samples, depth * stride[0], channels * area])
+        before = index * dilation[0] - padding[0]
+        ends = [0, 0, before, count - before - depth * stride[0]]
+        part = call(node, aten.pad.default, part, ends) if any(ends) else part
+        total = part if total is None else call(node, aten.add.Tensor, total, part)
+    result = call(node, aten.reshape.default, total, [samples * count, channels, *sizes])
+    if bias is None:
+        return result
+    return call(node, aten.add.Tensor, result, call(node, aten.reshape.default, bias, [channels, 1, 1]))
+
+
 def _average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node | None:
     x, window, *given = cast("tuple[fx.Node, Any]", node.args)
     stride, padding, ceils, includes, divisor = (*given, *((), 0, False, True, None)[len(given) :])
@@ -172,6 +204,7 @@ def _images(node: fx.Node, planes: fx.Node) -> fx.Node:
 
 _LAYERS: Mapping[object, Layer] = {
     aten.conv3d.default: _convolution,
+    aten.conv_transpose3d.input: _transposed,
     aten.avg_pool3d.default: _average,
     aten.adaptive_avg_pool3d.default: _adaptive_average,
     **dict.fromkeys(_ENLARGED, _enlarged),

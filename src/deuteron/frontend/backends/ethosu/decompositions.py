@@ -1,5 +1,6 @@
 """Decomposes operators of a float model that ExecuTorch's Ethos-U backend leaves to the CPU."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ from torch import fx
 
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize import recurrent
+from deuteron.frontend.quantize.arithmetic import WITHOUT_AXES
 from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers, replace, value_of
 
 aten = torch.ops.aten
@@ -37,6 +39,25 @@ def write(model: fx.GraphModule) -> None:
     for node in model.graph.find_nodes(op="call_function", target=aten.max_unpool2d.default):
         raise refusal(node, "reads indices of a max-pool, which the NPU does not give", _UNPOOLED)
     apply(model, _DECOMPOSITIONS)
+    _separate_scaled_weights(model)
+
+
+def _separate_scaled_weights(model: fx.GraphModule) -> None:
+    """Copy the weights of a convolution before a product: the backend multiplies them in place."""
+    readers = Counter(node.target for node in model.graph.find_nodes(op="get_attr") for _ in node.users)
+    for layer in list(model.graph.nodes):
+        if layer.target not in _CONVOLUTIONS or not any(user.target is aten.mul.Tensor for user in layer.users):
+            continue
+        for weight in layer.all_input_nodes[1:]:
+            if weight.op == "get_attr" and readers[weight.target] > 1:
+                value = value_of(model, weight)
+                name = f"{layer.name}_{weight.name}"
+                layer.replace_input_with(weight, constant(model, layer, name, value.clone(), like=value))
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+_CONVOLUTIONS = frozenset({aten.conv1d.default, aten.conv2d.default})
 
 
 def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
@@ -88,20 +109,13 @@ def _without_row(_: fx.GraphModule, view: fx.Node) -> fx.Node | None:
     return call(view, aten.reshape.default, call(view, aten.permute.default, image, [0, 2, 1, 3]), signal)
 
 
-def _without_axes(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Arithmetic of a value without axes and a number gets a tensor without axes for the number."""
-    operands, result = cast("tuple[fx.Node | float, ...]", node.args[:2]), node.meta["val"]
-    if result.shape or not result.is_floating_point() or node.kwargs or len(node.args) > 2:
+def _compared(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A comparison of a value without axes and a number gets a tensor without axes for the number."""
+    x, number = cast("tuple[fx.Node, float]", node.args)
+    if node.meta["val"].shape:
         return None
-    if all(isinstance(operand, fx.Node) for operand in operands):
-        return None
-    tensors = [
-        operand if isinstance(operand, fx.Node) else constant(model, node, node.name, torch.tensor(float(operand)))
-        for operand in operands
-    ]
-    if node.target is aten.rsub.Scalar:
-        return call(node, aten.sub.Tensor, *reversed(tensors))
-    return call(node, node.target, *tensors)
+    value = torch.tensor(number)
+    return call(node, _COMPARISONS[node.target], x, constant(model, node, node.name, value))
 
 
 def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
@@ -117,6 +131,9 @@ def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
 
 
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tensor, aten.div.Tensor)
+_COMPARISONS: Mapping[object, object] = {
+    getattr(aten, name).Scalar: getattr(aten, name).Tensor for name in ("eq", "ge", "gt", "le", "lt", "ne")
+}
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.avg_pool2d.default: _unmoved,
@@ -125,7 +142,8 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.relu6.default: _hardtanh,
     aten.relu6_.default: _hardtanh,
     **dict.fromkeys((aten.reshape.default, aten.view.default, aten.squeeze.dim), _without_row),
-    **dict.fromkeys(_ARITHMETIC, _without_axes),
+    **WITHOUT_AXES,
+    **dict.fromkeys(_COMPARISONS, _compared),
     **dict.fromkeys((aten.var.correction, aten.var.dim), _of_all),
     **recurrent.CELLS,
 }

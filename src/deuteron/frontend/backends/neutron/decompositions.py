@@ -25,7 +25,19 @@ def write(model: fx.GraphModule) -> None:
     apply(model, _DECOMPOSITIONS)
     for node in model.graph.nodes:
         if node.target in _CONVOLUTIONS and _has_wrong_groups(node):
-            node.meta["custom"] = {**node.meta.get("custom", {}), CPU_ONLY: _WRONG_GROUPS}
+            _leave_to_cpu(node, _WRONG_GROUPS)
+        elif node.op == "call_function" and _is_number(node):
+            _leave_to_cpu(node, "the NXP backend writes some operators on tensors without dimensions wrong")
+
+
+def _is_number(node: fx.Node) -> bool:
+    """Return True for an operator whose result has no dimensions, unless it only takes a tensor's element."""
+    value: object = node.meta.get("val")
+    return isinstance(value, Tensor) and not value.dim() and node.target is not aten.reshape.default
+
+
+def _leave_to_cpu(node: fx.Node, why: str) -> None:
+    node.meta["custom"] = {**node.meta.get("custom", {}), CPU_ONLY: why}
 
 
 _CONVOLUTIONS = {aten.conv2d.default: 6, aten.conv2d.padding: 6}

@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 
 from deuteron.frontend.backends.neutron.delegation_reasons import KEPT
 from deuteron.frontend.cortex_m.elementwise import UNARY, Tables, aten_operator, evaluate
-from deuteron.frontend.nodes import MARK, QUANTIZED
+from deuteron.frontend.nodes import CPU_ONLY, MARK, QUANTIZED
 from deuteron.frontend.operators import is_dequantize, is_qdq
 from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import value_of
@@ -125,7 +125,9 @@ def lower(module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collectio
             scales: Any = (*first.args[1:3], *quantize.args[1:3])
             table = graph.create_node("call_function", ops.deuteron.table.default, (read, *scales, stored), {}, name)
         read.meta = {key: value for key, value in first.meta.items() if key != "custom"}
-        table.meta = dict((_computed(source) if is_change else before).meta) | {"val": first.meta["val"]}
+        meta = (_computed(source) if is_change else before).meta
+        custom = {key: value for key, value in meta.get("custom", {}).items() if key != CPU_ONLY}
+        table.meta = {**meta, "custom": custom, "val": first.meta["val"]}
         quantize.replace_input_with(before, table)
     graph.eliminate_dead_code()
     module.recompile()
