@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
+from torch.fx.node import map_arg
 from torchao.quantization.pt2e import FakeQuantizeBase, HistogramObserver, MinMaxObserver, ObserverBase
 
 from deuteron.frontend.cortex_m.elementwise import BINARY, LIMITS, UNARY, is_number
@@ -144,7 +145,8 @@ class _Functions:
                 step = (high - low) / (self._ends[node].quant_max - self._ends[node].quant_min)
                 yield known[node.args[0]].clamp(low, high), step
             elif node.target in UNARY | BINARY:
-                args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda arg: self._value(arg, known))
+                given = cast(Any, (node.args, node.kwargs))
+                args, kwargs = map_arg(given, lambda arg: self._value(arg, known))
                 known[node] = node.target(*args, **kwargs)
             else:
                 known[node] = known[node.all_input_nodes[0]]
