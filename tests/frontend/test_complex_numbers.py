@@ -1,6 +1,7 @@
 """Complex numbers become pairs of real ones, and Fourier transforms linear layers."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -26,6 +27,11 @@ def _mixed(x: Tensor) -> Tensor:
     return torch.fft.irfft(out, n=8)
 
 
+def _enhanced(x: Tensor, n: int, hop: int, length: int | None = None, **settings: Any) -> Tensor:
+    spectrum = torch.stft(x, n, hop, return_complex=True, **settings)
+    return torch.istft(spectrum * spectrum.abs().sigmoid(), n, hop, length=length, **settings)
+
+
 FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
     _masked,
     _mixed,
@@ -38,6 +44,9 @@ FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
     lambda x: (torch.complex(x, -x).conj() / 2).transpose(0, 1).imag - torch.exp(1j * x).real.t(),
     lambda x: torch.stft(x, 8, 2, window=WINDOW, return_complex=True).abs(),
     lambda x: torch.stft(x[0], 8, 2, 6, window=WINDOW[:6], center=False, normalized=True, return_complex=True).real,
+    lambda x: _enhanced(x.flatten(), 8, 2, window=WINDOW),
+    lambda x: _enhanced(x.view(2, 16), 8, 3, 17, win_length=6, window=WINDOW[:6] + 0.1, normalized=True),
+    lambda x: _enhanced(x.view(2, 16), 4, 2, 13, center=False, window=torch.ones(4)),
 ]
 
 

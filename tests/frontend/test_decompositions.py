@@ -7,7 +7,7 @@ import torch
 from tests import full
 from tests.frontend.float_rewrites import Call, rewritten
 from tests.frontend.heterogeneous_models import combine
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.frontend.quantize import decompositions
@@ -134,3 +134,23 @@ def test_ordinary_models_are_int8_between_their_edges(target: str) -> None:
     tables = 0 if target == "imxrt700cm" else 3  # softplus, mish, and the factor
     assert lowered.operators["cortex_m::quantized_activation"] == tables
     assert lowered.steps <= 2  # roundings of the average and of the convolutions
+
+
+class Doubled(nn.Module):
+    """A value with 2**64 paths to it."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.ones(2)
+        for _ in range(64):
+            x, y = x + x, y + y
+        return x, y
+
+
+def test_a_constant_value_is_found_once() -> None:
+    model = torch.export.export(Doubled(), (torch.ones(2),)).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    doubled, constant = model.graph.output_node().all_input_nodes
+    assert decompositions.constant_value(model, doubled) is None
+    value = decompositions.constant_value(model, constant)
+    assert value is not None
+    assert value.tolist() == [2.0**64] * 2

@@ -23,6 +23,8 @@ CALLS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: torch.greater(x, 0.5), [aten.gt.Scalar]),
     (lambda x: x.exp().multiply_(x), [aten.exp.default, aten.mul_.Tensor]),
     (torch.special.expit, [aten.sigmoid.default]),
+    (lambda x: torch.constant_pad_nd(x, [1, 0]), [aten.pad.default]),
+    (lambda x: torch.constant_pad_nd(x, [1, -1], 2), [aten.pad.default]),
 ]
 
 

@@ -27,6 +27,8 @@ from deuteron.frontend.backends.neutron.npu_backend import NeutronNpuBackend
 from deuteron.frontend.build import build
 from deuteron.frontend.gc_pause import THRESHOLD, rare_collections
 from deuteron.frontend.pipeline import Flow
+from deuteron.frontend.upstream import private_apis
+from deuteron.frontend.upstream.access import value_of
 
 POST_GRAD = "torch._inductor.fx_passes.post_grad"
 X = torch.linspace(-1, 1, 8).reshape(1, 8)
@@ -63,6 +65,35 @@ def test_no_byte_of_a_program_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert short.pte == plain.pte
     assert short.manifest.nodes == plain.manifest.nodes
     assert short.manifest.partitions == plain.manifest.partitions
+
+
+class Counting(nn.Module):
+    """Counts its runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count: Tensor
+        self.step: Tensor
+        self.register_buffer("count", torch.zeros(1))
+        self.register_buffer("step", torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += self.step
+        return x + self.count
+
+
+@pytest.mark.parametrize("module", [Counting(), Mixed()])
+def test_changed_buffers_are_those_that_executorch_finds(module: nn.Module) -> None:
+    x = torch.ones(1) if isinstance(module, Counting) else torch.zeros(1, 3, 8, 8)
+    program = torch.export.export(module, (x,)).run_decompositions()
+    name = private_apis.MUTABLE_BUFFERS[0]
+    plain = value_of(name)
+    with upstream_caches.active():
+        short = value_of(name)
+    assert short is not plain
+    found = [short(node, program.graph_signature) for node in program.graph.nodes]
+    assert found == [plain(node, program.graph_signature) for node in program.graph.nodes]
+    assert found.count(True) == isinstance(module, Counting)
 
 
 def test_nothing_stays() -> None:

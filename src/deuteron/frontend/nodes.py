@@ -29,6 +29,9 @@ MARK = "deuteron_npu"
 CPU_ONLY = "deuteron_cpu_only"
 """Key of a node's custom metadata: the reason why the node is quantised for the CPU, which divides more exactly."""
 
+SATURATES = "deuteron_saturates"
+"""Key of a node's custom metadata: only functions that are constant beyond the range of its result read it."""
+
 WHY = "deuteron_why"
 """Key of a node's metadata: the reason why the NPU does not run it."""
 

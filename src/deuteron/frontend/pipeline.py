@@ -373,6 +373,7 @@ class Flow:
         """The model with observers, which have seen the calibration batches."""
         # Here, because torchao is not quiet when it is loaded.
         from deuteron.frontend.quality.float_model import without_observers
+        from deuteron.frontend.quantize import saturation
         from deuteron.frontend.quantize.calibration import calibrate, observe_integers, observe_whole
         from deuteron.frontend.quantize.variables import share_scales
 
@@ -383,6 +384,8 @@ class Flow:
         if self.calibration is not None:
             self.on_step("calibrate")
             calibrate(model, self.calibration())
+            if self.options.activations is Activations.INT8 and self.train is None:
+                saturation.narrow(model)
             bias_scales.widen(model)
         self._floats = without_observers(model)  # trained with the other, whose weights it has
         if self.options.has_packed_weights:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from weakref import WeakSet
 
 from torch import fx
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, ExportGraphSignature
 
 from deuteron.frontend.ranges import scalar_search
 from deuteron.frontend.upstream import private_apis
@@ -30,6 +30,7 @@ def active() -> Generator[None]:
         (private_apis.HISTOGRAM_SEARCH, scalar_search),
         (private_apis.VALIDATE_CACHE_KEY, _cache_quantization),
         (private_apis.ANNOTATION_CALLABLE, _cached_annotation),
+        *((name, _changed_if_any) for name in private_apis.MUTABLE_BUFFERS),
     ]
     with ExitStack() as stack:
         for name, shortcut in shortcuts:
@@ -93,6 +94,15 @@ def _cache_quantization(original: Callable[..., None]) -> Callable[..., None]:
             original(mode, operator, args, kwargs)
 
     return validate
+
+
+def _changed_if_any(original: Callable[..., bool]) -> Callable[..., bool]:
+    """Look for a buffer only in programs that change buffers: ExecuTorch lists all buffers for each question."""
+
+    def is_mutable(node: fx.Node, graph_signature: ExportGraphSignature | None = None) -> bool:
+        return bool(graph_signature and graph_signature.buffers_to_mutate) and original(node, graph_signature)
+
+    return is_mutable
 
 
 def _cached_annotation(_: object) -> object:

@@ -37,6 +37,12 @@ def test_an_attribute_in_place_of_a_method_is_refused():
     )
 
 
+def test_an_attribute_may_have_the_name_of_a_method_that_no_build_calls():
+    module = Net(lambda m, x: x * 2 if m.type == "double" else x, type="double", half=None)
+    _, graph = captured(module, SAMPLES)
+    torch.testing.assert_close(graph(*SAMPLES[0]), module(*SAMPLES[0]))
+
+
 def test_layers_that_a_method_hides_are_kept_by_another_name():
     layer = nn.Linear(4, 4)
     module = Net(lambda m, x: m.layer(x) * torch.tensor(m.factors), parameters=nn.ParameterList(layer.parameters()))

@@ -47,6 +47,11 @@ def stride(pool: Any, shape: tuple[int, ...], window: Any, *args: Any, **kwargs:
     return numbers((node.args[2] if len(node.args) > 2 else None) or window, 2)
 
 
+def test_many_windows_of_an_adaptive_pool_are_one_pool() -> None:
+    assert stride(functional.adaptive_avg_pool2d, (1, 2, 6, 40), (1, 40)) == [1, 1]
+    assert stride(functional.adaptive_avg_pool2d, (1, 2, 12, 40), (6, 20)) == [2, 2]
+
+
 @pytest.mark.parametrize("pool", [functional.avg_pool2d, functional.max_pool2d])
 def test_a_window_that_is_the_whole_image_moves_by_one_step(pool: Any) -> None:
     assert stride(pool, (1, 2, 6, 6), 6) == [1, 1]

@@ -79,6 +79,11 @@ class Observed:
             return [_run(twin, batch) for batch in batches]
 
 
+_CONVERSIONS = "bfloat16 cpu cuda double float half ipu mtia type xpu"
+_UNCALLED = frozenset({*_CONVERSIONS.split(), "compile", "share_memory", "zero_grad"})
+"""Methods of `nn.Module` that neither a build nor an export calls: an attribute may have the name."""
+
+
 def copied(module: nn.Module) -> nn.Module:
     """Return a deep copy of a module in evaluation mode, which shares what cannot be copied, such as locks.
 
@@ -88,7 +93,7 @@ def copied(module: nn.Module) -> nn.Module:
     """
     for part in nn.Module.modules(module):
         for name, value in vars(part).items():
-            if callable(getattr(nn.Module, name, None)) and not callable(value):
+            if name not in _UNCALLED and callable(getattr(nn.Module, name, None)) and not callable(value):
                 raise InputError(
                     f"the attribute `{name}` of `{type(part).__name__}` hides the method `nn.Module.{name}`",
                     hint="give the attribute another name",

@@ -12,6 +12,7 @@ from deuteron.builds.quality import LayerQuality, OutputQuality, decibels
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.nodes import SATURATES
 from deuteron.frontend.operators import called, is_dequantize, is_qdq, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 
@@ -84,6 +85,15 @@ class Layer:
     clipped: Ratio = field(default_factory=Ratio)
     beyond: int = 0
     elements: int = 0
+
+    def clamped(self, value: Tensor) -> Tensor:
+        """Return values within the range of the quantisation."""
+        affine = self.affine
+        return value.clamp(*(affine.real(torch.tensor(end)).item() for end in (affine.least, affine.most)))
+
+    def needed(self, value: Tensor) -> Tensor:
+        """Return what the readers of a value need of it: some are constant beyond its range."""
+        return self.clamped(value) if SATURATES in self.node.meta.get("custom", {}) else value
 
 
 @dataclass(slots=True)
@@ -245,9 +255,9 @@ class _AccumulatedErrors(_ComparedRun):
     """Measures the accumulated rounding errors of each value, and the clamping by its range."""
 
     def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
-        affine = layer.affine
+        affine, wanted = layer.affine, layer.needed(wanted)
         layer.all.add(wanted, affine.real(affine.stored(value)))
-        kept = wanted.clamp(*(affine.real(torch.tensor(end)).item() for end in (affine.least, affine.most)))
+        kept = layer.clamped(wanted)
         layer.clipped.add(wanted, kept)
         layer.beyond += int(((wanted - kept).abs() > affine.scale).sum())
         layer.elements += wanted.numel()
@@ -258,7 +268,7 @@ class _OwnErrors(_ComparedRun):
     """Measures the error of each operator alone, on the float model's rounded values."""
 
     def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
-        layer.own.add(wanted, layer.affine.real(layer.affine.stored(value)))
+        layer.own.add(layer.needed(wanted), layer.affine.real(layer.affine.stored(value)))
         return wanted.clone()
 
 

@@ -11,6 +11,8 @@ from torch import Tensor, fx, nn
 from torch._guards import detect_fake_mode
 from torch.fx.node import map_arg
 
+from deuteron.frontend.operators import changes_operand, depends_on
+
 aten = torch.ops.aten
 
 
@@ -86,17 +88,35 @@ def make_parameters(model: fx.GraphModule) -> None:
 
 def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
     """The constant value of a node; None if it depends on an input or writes into a tensor that others read."""
+    if depends_on(node, _varies):
+        return None
+    values: dict[fx.Node, Any] = {}
+    pending = [node]
+    while pending:
+        last = pending[-1]
+        if missing := [arg for arg in last.all_input_nodes if arg not in values]:
+            pending += missing
+        elif pending.pop() not in values:
+            values[last] = _computed(model, last, values)
+    return values[node]
+
+
+def _varies(node: fx.Node) -> bool:
+    """True unless a node is a constant, or computes a value from its operands alone."""
     if node.op == "get_attr":
-        return value_of(model, node).detach().clone()
+        return False
     schema: Any = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None:
-        return None
-    if schema.is_mutable and ((changed := cast(fx.Node, node.args[0])).op == "get_attr" or len(changed.users) > 1):
-        return None
-    values = {arg: constant_value(model, arg) for arg in node.all_input_nodes}
-    if any(value is None for value in values.values()):
-        return None
-    args, kwargs = map_arg(cast(Any, (node.args, node.kwargs)), values.get)
+        return True
+    return schema.is_mutable and ((changed := cast(fx.Node, node.args[0])).op == "get_attr" or len(changed.users) > 1)
+
+
+def _computed(model: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+    if node.op == "get_attr":
+        return value_of(model, node).detach().clone()
+    args, kwargs = map_arg(cast(Any, (node.args, node.kwargs)), values.__getitem__)
+    if changes_operand(node):
+        args = (args[0].clone(), *args[1:])  # its memory may be that of another value, such as the source of a view
     return cast(Any, node.target)(*args, **kwargs)
 
 

@@ -26,6 +26,9 @@ _POWERS: Mapping[tuple[str, bool], float] = {
 }
 """The power of the length that a transform is multiplied by, by the norm and whether it is an inverse one."""
 
+_EVEN = 1e-6
+"""The largest relative difference of sums of squared windows that count as equal."""
+
 
 def _waves(count: int, given: int, n: int) -> tuple[Tensor, Tensor]:
     """Return cosines and sines of `count` frequencies at `given` places of a period of `n`; zeros behind its end."""
@@ -63,8 +66,8 @@ class _Along:
         c, d = self.product(imaginary, sines, "sines"), self.product(imaginary, cosines, "cosines")
         return call(self.node, aten.sub.Tensor, a, c), call(self.node, aten.add.Tensor, b, d)
 
-    def of_half(self, real: fx.Node, imaginary: fx.Node, n: int | None) -> fx.Node:
-        """Return the real numbers of which half of the frequencies are given."""
+    def of_half(self, real: fx.Node, imaginary: fx.Node, n: int | None, window: Tensor | None = None) -> fx.Node:
+        """Return the real numbers of which half of the frequencies are given, multiplied by a window."""
         given: int = real.meta["val"].shape[self.dim]
         length = n or 2 * (given - 1)
         cosines, sines = (wave.t() for wave in _waves(given, length, length))
@@ -73,7 +76,7 @@ class _Along:
         if length % 2 == 0 and given > length // 2:
             count[length // 2] = 1
         count[length // 2 + 1 :] = 0
-        scale = float(length) ** self.power
+        scale = float(length) ** self.power * (torch.ones(()) if window is None else window[:, None])
         a = self.product(real, cosines * count * scale, "cosines")
         b = self.product(imaginary, sines * count * -scale, "sines")
         return call(self.node, aten.add.Tensor, a, b)
@@ -113,24 +116,67 @@ def _to_real(model: fx.GraphModule, node: fx.Node, parts: Parts) -> fx.Node | No
     return _Along(model, node, dims[-1], True, given["norm"]).of_half(real, imaginary, sizes[-1])
 
 
-def _of_frames(model: fx.GraphModule, node: fx.Node, parts: Parts) -> Pair | None:
-    """A transform of each frame of a signal, with the window in its weights."""
-    given = arguments_of(node)
-    x, imaginary = parts(given["self"])
-    window, n = given["window"], cast(int, given["n_fft"])
-    value = torch.ones(given["win_length"] or n) if window is None else constant_value(model, window)
-    if value is None or isinstance(imaginary, fx.Node) or given.get("center") or given.get("align_to_window"):
+def _window(model: fx.GraphModule, given: Mapping[str, Any]) -> Tensor | None:
+    """Return the window of a transform of frames, with zeros around it; None if it is not constant."""
+    n: int = given["n_fft"]
+    value = torch.ones(given["win_length"] or n)
+    if given["window"] is not None:
+        value = constant_value(model, given["window"])
+    if value is None or value.is_complex():
         return None
     before = (n - len(value)) // 2
     whole = torch.zeros(n, dtype=torch.float64)
     whole[before : before + len(value)] = value.double()
+    return whole
+
+
+def _of_frames(model: fx.GraphModule, node: fx.Node, parts: Parts) -> Pair | None:
+    """A transform of each frame of a signal, with the window in its weights."""
+    given = arguments_of(node)
+    x, imaginary = parts(given["self"])
+    window, n = _window(model, given), cast(int, given["n_fft"])
+    if window is None or isinstance(imaginary, fx.Node) or given.get("center") or given.get("align_to_window"):
+        return None
     if given["normalized"]:
-        whole *= n**-0.5
+        window *= n**-0.5
     cosines, sines = _waves(n if given["onesided"] is False else n // 2 + 1, n, n)
     frames = call(node, aten.unfold.default, x, -1, n, given["hop_length"] or n // 4)
     along = _Along(model, node, -1, False, None)
-    real, imaginary = along.product(frames, cosines * whole, "cosines"), along.product(frames, -sines * whole, "sines")
+    real = along.product(frames, cosines * window, "cosines")
+    imaginary = along.product(frames, -sines * window, "sines")
     return call(node, aten.transpose.int, real, -1, -2), call(node, aten.transpose.int, imaginary, -1, -2)
+
+
+def _to_signal(model: fx.GraphModule, node: fx.Node, parts: Parts) -> fx.Node | None:
+    """The signal of which the frames were transformed: overlapping frames, divided by the sum of squared windows."""
+    given = arguments_of(node)
+    real, imaginary = (
+        call(node, aten.transpose.int, one, -1, -2) if isinstance(one, fx.Node) else one for one in parts(given["self"])
+    )
+    window, n = _window(model, given), cast(int, given["n_fft"])
+    if window is None or not isinstance(imaginary, fx.Node) or given["return_complex"] or given["onesided"] is False:
+        return None
+    hop, value = cast(int, given["hop_length"]) or n // 4, cast(Tensor, node.meta["val"])
+    count: int = real.meta["val"].shape[-2]
+    whole = n + hop * (count - 1)
+    start = n // 2 if given["center"] else 0
+    end = min(whole, start + value.shape[-1])
+    squares = torch.zeros(whole, dtype=torch.float64)
+    for at in range(0, hop * count, hop):
+        squares[at : at + n] += window**2
+    squares = squares[start:end]
+    is_even = bool((squares.max() - squares.min()) < _EVEN * squares.max())
+    window = window / squares.mean() if is_even else window
+    frames = _Along(model, node, -1, True, "ortho" if given["normalized"] else None).of_half(real, imaginary, n, window)
+    rows = call(node, aten.reshape.default, call(node, aten.transpose.int, frames, -1, -2), [-1, n, count])
+    rows = call(node, aten.col2im.default, rows, [1, whole], [1, n], [1, 1], [0, 0], [1, hop])
+    result = call(node, aten.slice.Tensor, call(node, aten.reshape.default, rows, [-1, whole]), 1, start, end)
+    if not is_even:
+        factors = constant(model, node, f"{node.name}_factors", 1 / squares)
+        result = call(node, aten.mul.Tensor, result, factors)
+    if end < start + value.shape[-1]:
+        result = call(node, aten.pad.default, result, [0, start + value.shape[-1] - end])
+    return call(node, aten.reshape.default, result, [*value.shape])
 
 
 Transform = Callable[[fx.GraphModule, fx.Node, Parts], "Pair | fx.Node | None"]
@@ -143,5 +189,6 @@ TRANSFORMS: Mapping[str, Transform] = {
     **{f"fft_r{name}": _forward(inverse=False, is_half=True) for name in _NAMES},
     **{f"fft_ir{name}": _to_real for name in _NAMES},
     "stft": _of_frames,
+    "istft": _to_signal,
 }
 """By the names of the operators: from complex or real numbers to complex or real ones."""

@@ -73,4 +73,6 @@ def write(model: fx.GraphModule) -> None:
             target = getattr(getattr(aten, name + writes), old._overloadname)  # noqa: SLF001
         if target is not None and len(node.args) <= _OPERANDS.get(target, len(node.args)):
             node.target = target
+        if node.target is aten.constant_pad_nd.default:
+            node.target, node.args = aten.pad.default, (*node.args[:2], "constant", *node.args[2:])
     model.recompile()

@@ -1,7 +1,7 @@
 """Writes layers over three dimensions as layers over two, whose batch is the frames: the slices of the first dimension.
 
-A convolution joins the frames under its kernel as channels. Elementwise operators between such layers compute with
-frames too, so that none are rearranged there.
+A convolution joins the frames under its kernel as channels; a transposed one first puts zeros between the frames.
+Elementwise operators between such layers compute with frames too, so that none are rearranged there.
 """
 
 import math
@@ -22,9 +22,14 @@ _RANK = 5
 
 def write(model: fx.GraphModule) -> None:
     """Replace the layers in place; those with computed weights or divisors of their own stay."""
-    if not any(node.target in _LAYERS for node in model.graph.nodes):
+    if not any(node.target in _LAYERS or node.target is aten.conv3d.padding for node in model.graph.nodes):
         return
     frames = dict[fx.Node, fx.Node]()
+    for node in list(model.graph.nodes):
+        if node.target is aten.conv3d.padding:
+            _pad(node)
+        elif node.target in _LAYERS:
+            _add_batch(node)
     for node in list(model.graph.nodes):
         layer = _LAYERS.get(node.target, _elementwise if _is_elementwise(node) else None)
         if layer is None or _shape(node) is None or (node.target not in _LAYERS and not _reads(node, frames)):
@@ -49,6 +54,31 @@ def _shape(node: fx.Node) -> tuple[int, ...] | None:
     value: object = node.meta.get("val")
     is_volume = isinstance(value, Tensor) and value.dim() == _RANK and node.op != "get_attr"
     return tuple(cast(Tensor, value).shape) if is_volume else None
+
+
+def _add_batch(layer: fx.Node) -> None:
+    """Let a layer compute a batch of one, if its volume has no batch."""
+    x = cast(fx.Node, layer.args[0])
+    if cast(Tensor, x.meta["val"]).dim() != _RANK - 1:
+        return
+    batch = call(layer, layer.target, call(layer, aten.unsqueeze.default, x, 0), *layer.args[1:], **layer.kwargs)
+    layer.replace_all_uses_with(call(layer, aten.squeeze.dim, batch, 0))
+
+
+def _pad(layer: fx.Node) -> None:
+    """Write the padding of a convolution, given by name, as numbers; the zeros of an odd one are a layer."""
+    x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", layer.args)
+    bias, stride, padding, dilation, groups = (*given, *(None, [1], "valid", [1], 1)[len(given) :])
+    sizes = cast(Tensor, weight.meta["val"]).shape[2:]
+    zeros = [step * (size - 1) for step, size in zip(numbers(dilation, 3), sizes, strict=True)]
+    zeros = [0] * 3 if padding == "valid" else zeros
+    if any(count % 2 for count in zeros):
+        ends = [end for count in reversed(zeros) for end in (count // 2, count - count // 2)]
+        x, zeros = call(layer, aten.pad.default, x, ends), [0] * 3
+    settings = (stride, [count // 2 for count in zeros], dilation, groups)
+    same = call(layer, aten.conv3d.default, x, weight, bias, *settings)
+    layer.replace_all_uses_with(same)
+    _add_batch(same)
 
 
 def _is_elementwise(node: fx.Node) -> bool:
@@ -97,6 +127,29 @@ def _convolution(model: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, 
     return call(node, aten.conv2d.default, images, flat, bias, stride[1:], padding[1:], dilation[1:], groups)
 
 
+def _transposed(model: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node | None:
+    x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", node.args)
+    bias, stride, padding, further, groups, dilation = (*given, *(None, 1, 0, 0, 1, 1)[len(given) :])
+    if weight.op != "get_attr":
+        return None
+    stride, padding, further, dilation = (numbers(one, 3) for one in (stride, padding, further, dilation))
+    value, (samples, channels, depth, *sizes) = value_of(model, weight), cast("tuple[int, ...]", _shape(x))
+    reach = dilation[0] * (value.shape[2] - 1) - padding[0]
+    if reach < 0 or further[0] >= stride[0]:
+        return None
+    joined = value.flip(2).transpose(1, 2).flatten(0, 1)
+    flat = constant(model, node, f"{weight.target}_frames", joined, like=value)
+    images, count = frames[x], cast("tuple[int, ...]", _shape(node))[2]
+    if stride[0] > 1:
+        rows = call(node, aten.reshape.default, images, [samples, depth, 1, channels * math.prod(sizes)])
+        rows = call(node, aten.pad.default, rows, [0, 0, 0, stride[0] - 1])
+        images = call(node, aten.reshape.default, rows, [samples * depth * stride[0], channels, *sizes])
+    shape = (samples, channels, depth * stride[0], *sizes)
+    images = _under(node, images, shape, (value.shape[2], 1, reach, dilation[0]), count)
+    settings = (stride[1:], padding[1:], further[1:], groups, dilation[1:])
+    return call(node, aten.conv_transpose2d.input, images, flat, bias, *settings)
+
+
 def _under(
     node: fx.Node, images: fx.Node, shape: Sequence[int], window: tuple[int, int, int, int], count: int
 ) -> fx.Node:
@@ -115,38 +168,6 @@ def _under(
         parts.append(call(node, aten.reshape.default, part, [samples * count, channels, area]))
     joined = call(node, aten.cat.default, parts, 2) if size > 1 else parts[0]
     return call(node, aten.reshape.default, joined, [samples * count, channels * size, *sizes])
-
-
-def _transposed(model: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node | None:
-    """Let each frame give images for all frames that it reaches, and add those of the same frame."""
-    x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", node.args)
-    rest: tuple[Any, ...] = (*given, *(None, 1, 0, 0, 1, 1)[len(given) :])
-    bias, stride, padding, more, groups, dilation = rest
-    if weight.op != "get_attr":
-        return None
-    stride, padding, more, dilation = (numbers(one, 3) for one in (stride, padding, more, dilation))
-    value = value_of(model, weight)
-    flat = constant(model, node, f"{weight.target}_frames", value.flatten(1, 2), like=value)
-    options = (stride[1:], padding[1:], more[1:], groups, dilation[1:])
-    images = call(node, aten.conv_transpose2d.input, frames[x], flat, None, *options)
-    samples, channels, count, *sizes = cast("tuple[int, ...]", _shape(node))
-    depth, area = cast("tuple[int, ...]", _shape(x))[2], math.prod(sizes)
-    rows = call(node, aten.reshape.default, images, [samples, depth, channels, value.shape[2], area])
-    total: fx.Node | None = None
-    for index in range(value.shape[2]):
-        part = call(node, aten.select.int, rows, 3, index)
-        part = call(node, aten.reshape.default, part, [samples, depth, 1, channels * area])
-        if stride[0] > 1:
-            part = call(node, aten.pad.default, part, [0, 0, 0, stride[0] - 1])
-        part = call(node, aten.reshape.default, part, [samples, depth * stride[0], channels * area])
-        before = index * dilation[0] - padding[0]
-        ends = [0, 0, before, count - before - depth * stride[0]]
-        part = call(node, aten.pad.default, part, ends) if any(ends) else part
-        total = part if total is None else call(node, aten.add.Tensor, total, part)
-    result = call(node, aten.reshape.default, total, [samples * count, channels, *sizes])
-    if bias is None:
-        return result
-    return call(node, aten.add.Tensor, result, call(node, aten.reshape.default, bias, [channels, 1, 1]))
 
 
 def _average(_: fx.GraphModule, node: fx.Node, frames: Mapping[fx.Node, fx.Node]) -> fx.Node | None:

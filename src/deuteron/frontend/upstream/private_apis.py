@@ -46,6 +46,10 @@ HISTOGRAM_SEARCH = PrivateName(
     "HistogramObserver._non_linear_param_search",
     "selects ranges by other methods, and by PyTorch's without tensors",
 )
+MUTABLE_BUFFERS = tuple(
+    PrivateName(module, "_is_mutable_buffer", "looks for changed buffers only where there are any", True)
+    for module in ("executorch.exir.memory_planning", "executorch.exir.passes.spec_prop_pass")
+)
 NXP_RECOMPILE = PrivateName(
     "executorch.backends.nxp.edge_passes.neutron_edge_pass",
     "NeutronEdgePass.recompile_module",

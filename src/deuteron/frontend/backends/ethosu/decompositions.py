@@ -1,5 +1,6 @@
 """Decomposes operators of a float model that ExecuTorch's Ethos-U backend leaves to the CPU."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
@@ -130,12 +131,27 @@ def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
     return call(variance, aten.reshape.default, kept, [])
 
 
+def _explicit(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
+    """An average over many windows of equal size is an ordinary pool: the backend writes one pool per window."""
+    x, wanted = cast("tuple[fx.Node, list[int]]", pool.args)
+    sizes = [*zip(x.meta["val"].shape[-2:], wanted, strict=True)]
+    if math.prod(wanted) <= _FEW_WINDOWS or any(size % count for size, count in sizes):
+        return None
+    window = [size // count for size, count in sizes]
+    steps = [1 if count == 1 else size for size, count in zip(window, wanted, strict=True)]
+    return call(pool, aten.avg_pool2d.default, x, window, steps)
+
+
+_FEW_WINDOWS = 16
+
+
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tensor, aten.div.Tensor)
 _COMPARISONS: Mapping[object, object] = {
     getattr(aten, name).Scalar: getattr(aten, name).Tensor for name in ("eq", "ge", "gt", "le", "lt", "ne")
 }
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
+    aten.adaptive_avg_pool2d.default: _explicit,
     aten.avg_pool2d.default: _unmoved,
     aten.conv_transpose2d.input: _by_groups,
     aten.max_pool2d.default: _unmoved,
