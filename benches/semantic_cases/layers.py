@@ -143,7 +143,8 @@ for name, pad in {
     "cropping": lambda: nn.ZeroPad2d(-1),
     "mixed": lambda: nn.ZeroPad2d((-1, 2, 1, -2)),
     "channels": lambda: Written(lambda m, x: F.pad(x, (0, 0, 0, 0, 2, 2)), {}),
-    "infinite_for_max": lambda: Written(lambda m, x: F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-1e4), 2), {}),
+    "lowest_for_max": lambda: Written(lambda m, x: F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-1e4), 2), {}),
+    "infinite_for_max": lambda: Written(lambda m, x: F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-torch.inf), 3, 2), {}),
 }.items():
     layer(f"pad_{name}", lambda pad=pad: nn.Sequential(pad(), nn.ReLU()), IMAGE)
 for mode in ("zeros", "reflect", "replicate", "circular"):

@@ -37,6 +37,50 @@ def test_windows_over_the_edge_see_what_they_saw(shape: tuple[int, ...], padding
     assert aten.max_pool2d.default in rewritten(Call(pooled), shape, decompositions.write)
 
 
+@pytest.mark.parametrize("value", [float("-inf"), -1e4])
+@pytest.mark.parametrize(
+    ("ends", "options"),
+    [
+        ((0, 1, 0, 1), {"kernel_size": 2}),
+        ((0, 1, 1, 1), {"kernel_size": 3, "stride": 2}),
+        ((1, 1, 1, 1), {"kernel_size": 3, "stride": 2, "ceil_mode": True}),
+        ((0, 1, 1, 0), {"kernel_size": 3, "stride": 2, "padding": 1}),
+        ((0, 1), {"kernel_size": 2, "stride": 1}),
+    ],
+)
+def test_pads_without_a_value_before_a_pool_repeat_edges(
+    ends: tuple[int, ...], options: dict[str, int], value: float
+) -> None:
+    def pooled(x: Tensor) -> Tensor:
+        return functional.max_pool2d(functional.pad(x, ends, value=value), **options)
+
+    assert aten.pad.default not in rewritten(Call(pooled), IMAGE, decompositions.write)
+
+
+@pytest.mark.parametrize(
+    ("ends", "value", "options"),
+    [
+        ((2, 0, 0, 0), float("-inf"), {"kernel_size": 2, "stride": 1}),  # a window of pads alone
+        ((0, 3, 0, 0), float("-inf"), {"kernel_size": 2, "stride": 1}),
+        ((0, 1, 0, 1, 0, 1), float("-inf"), {"kernel_size": 2}),
+        ((0, 1, 0, 1), float("-inf"), {"kernel_size": 2, "dilation": 2}),
+        ((0, 1, 0, 1), -5.0, {"kernel_size": 2}),
+    ],
+)
+def test_other_pads_before_a_pool_stay(ends: tuple[int, ...], value: float, options: dict[str, int]) -> None:
+    def pooled(x: Tensor) -> Tensor:
+        return functional.max_pool2d(functional.pad(x, ends, value=value), **options)
+
+    assert aten.pad.default in rewritten(Call(pooled), IMAGE, decompositions.write)
+
+
+def test_pads_of_signals_repeat_edges() -> None:
+    def pooled(x: Tensor) -> Tensor:
+        return functional.max_pool1d(functional.pad(x, (1, 1), value=float("-inf")), 3, 2, ceil_mode=True)
+
+    assert aten.pad.default not in rewritten(Call(pooled), (2, 4, 8), decompositions.write)
+
+
 def test_a_dilated_pool_stays() -> None:
     """Its last window may step over the last row."""
     operators = rewritten(

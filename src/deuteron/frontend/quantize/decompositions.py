@@ -294,26 +294,46 @@ def _padded(_: fx.GraphModule, conv: fx.Node) -> fx.Node:
     return call(conv, target, x, weight, bias, stride, pads, steps, groups)
 
 
-def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
-    """A max-pool in ceil mode becomes one of a larger image, whose last rows and columns are repeated.
+_NO_VALUE = -1e4
+"""Pads of this number or less before a max-pool stand for no value."""
+
+
+def _max_pool(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
+    """A max-pool in ceil mode, or after pads of a very low number, becomes one of an image with repeated edges.
 
     Elements beyond the image do not count, and every window begins inside or before the image. So such a window
     contains the last row, whose repetition changes no maximum. A pad would need a number below all others, which would
     widen the measured range.
     """
+    dims = 2 if pool.target is aten.max_pool2d.default else 1
     defaults = ((), 0, 1, False)[len(pool.args) - 2 :]
     image, window, stride, pads, steps, up = cast("tuple[Any, ...]", (*pool.args, *defaults))
-    if not up or any(step != 1 for step in numbers(steps, 2)):
+    window, stride, pads = numbers(window, dims), numbers(stride or window, dims), numbers(pads, dims)
+    ends = _pads_without_value(image, dims)
+    if not (up or ends) or any(step != 1 for step in numbers(steps, dims)):
         return None
-    window, stride, pads = numbers(window, 2), numbers(stride or window, 2), numbers(pads, 2)
-    first = _value(pool).dim() - 2
-    for dim, size, move, pad in zip((first, first + 1), window, stride, pads, strict=True):
-        here = _value(image).shape[dim]
-        more = (_value(pool).shape[dim] - 1) * move + size - 2 * pad - here
-        if more > 0:
-            last = call(pool, aten.slice.Tensor, image, dim, here - 1, here)
-            image = call(pool, aten.cat.default, [image, *[last] * more], dim)
-    return call(pool, aten.max_pool2d.default, image, window, stride, pads)
+    source = cast(fx.Node, image.args[0]) if ends else image
+    for at, (size, move, pad) in enumerate(zip(window, stride, pads, strict=True)):
+        dim = _value(pool).dim() - dims + at
+        before, after = ends[2 * (dims - 1 - at) :][:2] or (0, 0)
+        here, last = _value(source).shape[dim], (_value(pool).shape[dim] - 1) * move - pad
+        if size - pad <= before or last >= before + here:
+            return None  # a window of nothing but pads
+        after = max(after, last + size - pad - before - here) if up else after
+        edges = [call(pool, aten.slice.Tensor, source, dim, first, first + 1) for first in (0, here - 1)]
+        if before or after:
+            source = call(pool, aten.cat.default, [*edges[:1] * before, source, *edges[1:] * after], dim)
+    return call(pool, pool.target, source, window, stride, pads)
+
+
+def _pads_without_value(image: fx.Node, dims: int) -> list[int]:
+    """Return the pads of an image if they have a very low number: before and after each dimension, the last first."""
+    if image.target not in (aten.pad.default, aten.constant_pad_nd.default):
+        return []
+    _, ends, *more = cast("tuple[fx.Node, list[int], Any]", image.args)
+    values = [value for value in (*more, *image.kwargs.values()) if isinstance(value, int | float)]
+    is_pooled = min(ends) >= 0 and not any(ends[2 * dims :])
+    return list(ends) if is_pooled and values and values[-1] <= _NO_VALUE else []
 
 
 def _in_bands(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
@@ -362,7 +382,7 @@ def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
     if pool.target is not aten.max_pool2d_with_indices.default:
         return None
     plain = call(item, aten.max_pool2d.default, *pool.args)
-    return _rounded_down(model, plain) or plain
+    return _max_pool(model, plain) or plain
 
 
 _ADAPTIVE: Mapping[object, object] = {
@@ -391,7 +411,8 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.conv2d.padding: _padded,
     aten.pixel_shuffle.default: _shuffled,
     aten.pixel_unshuffle.default: _unshuffled,
-    aten.max_pool2d.default: _rounded_down,
+    aten.max_pool1d.default: _max_pool,
+    aten.max_pool2d.default: _max_pool,
     aten.adaptive_avg_pool2d.default: _in_bands,
     operator.getitem: values_alone,
 }
