@@ -22,6 +22,9 @@ from deuteron.board.vela_search import Candidate, Chosen, VelaSearch
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, InternalError, OptionError
+from deuteron.graph_stripes.emit import Work
+from deuteron.graph_stripes.search import Tried
+from deuteron.graph_stripes.tflite_writer import Cut
 from deuteron.runtime import pte, tflite_model, vela_compile
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
@@ -163,6 +166,42 @@ def test_cuts_that_compute_something_else_do_not_end_the_search(file: Path, monk
     chosen = _chosen(replace(builder, options=_options(least * 3 // 4)))
     assert chosen.stripes
     assert not any(each.cut.kept for each in chosen.candidate.segments)
+
+
+class _Numbered:
+    """A compiler whose first cut is wrong."""
+
+    workers = 1
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def candidate(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate:
+        return Candidate(
+            50 if segments else 100, 100, 10, segments, (2,) * len(segments), (Work(0, 0, 0),) * len(segments)
+        )
+
+    def segments(self, uncut: Candidate) -> Any:
+        raise NotImplementedError
+
+    def difference(self, uncut: Candidate, one: Candidate) -> str | None:
+        self.asked.append(one.segments[0].cut.height)
+        return "it differs" if self.asked[-1] == 1 else None
+
+    def names(self, first: int, last: int) -> tuple[str, ...]:
+        return ("a",)
+
+
+def test_each_cut_is_compared(monkeypatch: pytest.MonkeyPatch):
+    """Also if the object of one that was left out is gone, and another has its number."""
+    compiler = _Numbered()
+    search = VelaSearch(compiler, MemoryOptions(sram_budget=60), VelaOptions())
+    proposals = [vela_search._Proposal((Tried(Cut(0, 1, height), 0, 0),), 50, height) for height in range(1, 5)]
+    waiting = vela_search._Waiting(proposals, 50, 100, 1.0)
+    monkeypatch.setattr(search, "_proposed", lambda *_: waiting)
+    monkeypatch.setattr(compiler, "segments", lambda uncut: None)
+    search.chosen()
+    assert sorted(compiler.asked) == [1, 2, 3, 4]
 
 
 def test_an_error_of_one_cut_does_not_end_the_build(file: Path, monkeypatch: pytest.MonkeyPatch):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron import api
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.quantize import composites
 
 X = (2, 8)
@@ -173,3 +174,15 @@ def test_programs_have_them_in_int8(target: str, tmp_path: Path) -> None:
     built = api.build(Composed(), samples[0], target=target, calibration=samples, output=tmp_path / "build")
     assert min(output.sqnr for output in built.manifest.quality.outputs) > 25
     assert api.compare(tmp_path / "build").passed
+
+
+def test_powers_of_numbers_that_may_be_negative_are_refused() -> None:
+    """As exponentials of logarithms they would not be numbers."""
+
+    class Powers(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return x ** (y.round() * 2)
+
+    batches = [(torch.randn(2, 8), torch.rand(2, 8)) for _ in range(4)]
+    with pytest.raises(UnsupportedError, match=r"`aten::pow.Tensor_Tensor`"):
+        api.build(Powers(), batches[0], target="cortex-m55", calibration=batches)

@@ -196,6 +196,7 @@ class VelaSearch:
         vela: the options that the user has given.
         retries: further searches for an error that names a budget which is enough.
         end: processor time at which it ends.
+        share: number of searches that share the processor time.
     """
 
     def __init__(
@@ -205,15 +206,16 @@ class VelaSearch:
         vela: VelaOptions,
         retries: int = _RETRIES,
         end: float | None = None,
+        share: int = 1,
     ) -> None:
         self._compiler, self._retries = compiler, retries
         self._memory, self._vela = memory, vela
         self._budget = self._memory.sram_budget
-        seconds = _SECONDS[self._memory.effort]
+        seconds = _SECONDS[self._memory.effort] / share
         self._end = processor_time() + seconds if end is None else end
         self._until = self._end - (1 - _FIRST) * seconds if end is None else end
         self._notes: list[str] = []
-        self._checked: dict[int, bool] = {}
+        self._checked: dict[int, tuple[Candidate, bool]] = {}
         self._outside = 0
 
     def chosen(self) -> Chosen:
@@ -231,10 +233,9 @@ class VelaSearch:
         if depth_first is not DepthFirst.NEVER:
             found += self._cut(uncut, min(found, key=lambda one: one.sram))
         taken = self._taken(found, uncut)
-        before = min((one for one in found if not one.segments), key=lambda one: one.sram)
         if depth_first is DepthFirst.ALWAYS and not taken.segments:
             self._notes.append("the program is not in stripes: no cut of it can be used")
-        return Chosen(taken, tuple(self._stripes(taken, before)), tuple(dict.fromkeys(self._notes)))
+        return Chosen(taken, tuple(self._stripes(taken, uncut)), tuple(dict.fromkeys(self._notes)))
 
     def _taken(self, found: Sequence[Candidate], uncut: Candidate) -> Candidate:
         """Return the best candidate that computes what the uncut program computes."""
@@ -255,8 +256,8 @@ class VelaSearch:
             difference = self._compiler.difference(uncut, one) if one.segments else None
             if difference is not None:
                 self._notes.append(f"a program in stripes was left out: {difference}")
-            self._checked[id(one)] = difference is None
-        return self._checked[id(one)]
+            self._checked[id(one)] = one, difference is None  # the object stays, and with it its number
+        return self._checked[id(one)][1]
 
     def _uncut(self) -> Iterator[Candidate]:
         """Yield programs of the uncut model that Vela makes for less SRAM, unless options say how it must."""
@@ -345,13 +346,13 @@ class VelaSearch:
             try:
                 again = VelaSearch(self._compiler, memory, self._vela, self._retries - 1, self._end)
                 least = again.chosen().candidate.sram
-            except _TooSmallError as error:
+            except TooSmallError as error:
                 if processor_time() < self._end:
                     least = error.least
         how = ", in stripes" if least < uncut.sram else ""
         tried = counted(sum(bool(one.segments) for one in found), "cut")
         other = ", or leave out `--depth-first never`" if self._memory.depth_first is DepthFirst.NEVER else ""
-        return _TooSmallError(
+        return TooSmallError(
             f"the program needs {least:,} bytes of SRAM{how}, the budget is {self._budget or 0:,}; as Vela places it "
             f"at least {uncut.sram:,} ({tried} tried)",
             least,
@@ -359,7 +360,7 @@ class VelaSearch:
         )
 
 
-class _TooSmallError(CapacityError):
+class TooSmallError(CapacityError):
     """A budget that is too small, with the least that is enough."""
 
     def __init__(self, message: str, least: int, hint: str) -> None:

@@ -22,6 +22,7 @@ from deuteron.frontend import heterogeneous, mixed_precision, mutable_buffers, o
 from deuteron.frontend.backends import select
 from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
+from deuteron.frontend.backends.reemit import program_config
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import cpu_divisions, least_divisor, lowering_check, program_checks, softmax_scales
 from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
@@ -217,12 +218,11 @@ class Flow:
                 edge_manager_transform_passes=[self._io_passes, self._npu_passes, self._cpu_passes],
                 edge_compile_config=self.npu_backend.edge_config(),
             )
-            config = upstream.program_config()
             return ExportRecipe(
                 name,
                 quantization,
                 lowering_recipe=lowering,
-                executorch_backend_config=config,
+                executorch_backend_config=program_config(),
                 strict=_StrictRecipe(name),  # pyright: ignore[reportArgumentType]
             )
 

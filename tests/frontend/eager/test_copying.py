@@ -29,11 +29,14 @@ def test_a_generator_gives_each_value_once():
     )
 
 
-def test_an_attribute_in_place_of_a_method_is_refused():
+@pytest.mark.parametrize(("name", "value"), [("modules", [1]), ("half", torch.ones(4))])
+def test_an_attribute_in_place_of_a_method_is_refused(name: str, value: object):
+    module = Net(lambda m, x: x)
+    setattr(module, name, value)
     with pytest.raises(InputError) as caught:
-        observe(Net(lambda m, x: x, modules=[1]), SAMPLES)
+        observe(module, SAMPLES)
     assert str(caught.value) == (
-        "the attribute `modules` of `Net` hides the method `nn.Module.modules`\n\nhint: give the attribute another name"
+        f"the attribute `{name}` of `Net` hides the method `nn.Module.{name}`\n\nhint: give the attribute another name"
     )
 
 

@@ -61,6 +61,8 @@ CONSTANTS: list[Callable[[Any, Tensor], Tensor]] = [
     lambda m, x: torch.stack([x[:, i] for i in m.sizes], 1),
     lambda m, x: x if (m.layer.weight == 0).float().mean() > 0.5 else -x,
     lambda _, x: torch.cov(x) + x.cov(correction=0),
+    lambda _, x: torch.cov((x * 4).round().int()),
+    lambda _, x: torch.view_as_real(torch.cov(torch.view_as_complex(x.reshape(4, 4, 2)))),
     lambda _, x: torch.corrcoef(x) + torch.cov(x[0]) + torch.corrcoef(x[1]),
     lambda _, x: torch.cov(x, fweights=torch.arange(1, 9), aweights=torch.linspace(0.5, 1, 8)),
     lambda _, x: (
@@ -277,6 +279,26 @@ def test_values_of_attributes_that_no_run_changes_are_known(function: Callable[[
         (ours,) = run(graph, (x,))
         with torch.no_grad():
             torch.testing.assert_close(ours, module(x))
+
+
+class Indexed(nn.Module):
+    """Has an index that the class has a default for."""
+
+    index = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = torch.tensor([2])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, : self.index.item()] + x.data[:, :1]
+
+
+def test_an_attribute_may_have_a_default_in_its_class() -> None:
+    module = Indexed()
+    _, graph = captured(module, SAMPLES)
+    (ours,) = run(graph, SAMPLES[0])
+    torch.testing.assert_close(ours, module(*SAMPLES[0]))
 
 
 def test_a_branch_on_a_weight_that_the_model_changes_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Partitions in stripes of rows: they compute what the uncut ones compute, within a budget of SRAM."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.arch import targets
-from deuteron.arch.memory import DepthFirst, Effort, MemoryOptions
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.vela import VelaOptions
 from deuteron.board import vela_search
 from deuteron.builds.options import BuildOptions
@@ -188,6 +189,101 @@ def test_a_build_is_within_its_budget(target: str, tmp_path: Path, monkeypatch: 
         with pytest.raises(CapacityError, match=text) as error:
             api.build(model, given[0], target=target, calibration=given, options=small)
         assert "--sram-budget" in str(error.value.hint)
+
+
+class Kept(nn.Module):
+    """A layer whose result is kept from run to run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 8, 3, padding=1)
+        self.register_buffer("kept", torch.zeros(1, 8, 16, 16))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Two maps."""
+        y = torch.relu(self.layer(x))
+        self.kept = 0.5 * self.kept + y
+        return y + self.kept * 2, y
+
+
+@pytest.mark.parametrize("target", [TARGET, "imxrt700"])
+def test_a_program_with_state_keeps_its_outputs(target: str, tmp_path: Path):
+    given = batches(16)
+    memory = MemoryOptions(sram_budget=1_000_000)
+    if target == "imxrt700":
+        memory = MemoryOptions(sram_budget=100_000, fetch_constants_to_sram=FetchPolicy.ALWAYS)
+    outputs: list[Any] = []
+    for name, options in (("alone", BuildOptions()), ("budget", BuildOptions(memory=memory))):
+        torch.manual_seed(0)
+        model = Kept().eval()
+        build = api.build(model, given[0], target=target, calibration=given, output=tmp_path / name, options=options)
+        assert [each.shape for each in build.manifest.outputs] == [(1, 8, 16, 16)] * 2
+        outputs.append(
+            [[x.tobytes() for x in run] for run in api.run_each(tmp_path / name, [[given[1][0].numpy()]] * 3)]
+        )
+    assert outputs[0] == outputs[1]
+
+
+class Crossed(nn.Module):
+    """Blocks whose shortcuts are rescaled before the layers that they join."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1) for _ in range(3))
+        self.stem, self.short = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A map."""
+        x = torch.relu(self.stem(x))
+        y = self.short(x) + self.layers[1](torch.relu(self.layers[0](x)))
+        return self.layers[2](torch.relu(y)) + y
+
+
+def test_shortcuts_are_cut(monkeypatch: pytest.MonkeyPatch):
+    torch.manual_seed(0)
+    made, _ = compiler(Crossed().eval(), 24, TARGET, monkeypatch)
+    uncut = made.candidate(VelaOptions())
+    rows = made.segments(uncut)
+    found = 0
+    for first in range(3):
+        for last in range(first + 3, len(rows.graph.operators)):
+            segment = rows.graph.segment(first, last)
+            if segment is not None:
+                one = made.candidate(VelaOptions(), (Tried(Cut(first, last, segment.count // 2), 0, 0),))
+                assert made.difference(uncut, one) in (None, "its commands have a hazard")
+                found += 1
+    assert found > 4
+
+
+class Parted(nn.Module):
+    """Two partitions: a resize between them runs on the CPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
+        self.second = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 4, 3, padding=1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A map."""
+        y = functional.interpolate(self.first(x), scale_factor=1.5, mode="bilinear")
+        return self.second(y)
+
+
+def test_the_error_names_a_budget_for_all_partitions(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vela_search, "_SECONDS", dict.fromkeys(Effort, 6.0))
+    torch.manual_seed(0)
+    model, given = Parted().eval(), batches(32)
+
+    def build(budget: int) -> Any:
+        memory = MemoryOptions(sram_budget=budget, depth_first=DepthFirst.NEVER)
+        return api.build(
+            model, given[0], target="ethos-u55-128cm", calibration=given, options=BuildOptions(memory=memory)
+        )
+
+    with pytest.raises(CapacityError) as error:
+        build(70_000)
+    (least,) = re.findall(r"--sram-budget (\d+)", str(error.value.hint))
+    assert len(build(int(least)).manifest.partitions) == 2
 
 
 def test_a_recipe_has_no_budget():

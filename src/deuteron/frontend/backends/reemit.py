@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from deuteron.errors import InternalError
 from deuteron.frontend import mutable_buffers
-from deuteron.frontend.backends.neutron.upstream import program_config
 from deuteron.frontend.lowering_record import LoweredPartition, Recording
 from deuteron.frontend.nodes import computing, name_of
 
@@ -58,6 +58,8 @@ def _names(module: Any) -> tuple[str, ...]:
 def _emitted(manager: Any) -> Any:
     """A program manager of the same program, with the existing ETRecord."""
     programs, methods, named = manager._execution_programs, manager._config_methods, manager._named_data
+    for program in programs.values():
+        _restore_outputs(program)
     with mutable_buffers.emitted():
         emitted = type(manager)(programs, methods, program_config(), named)
     record = manager._etrecord
@@ -65,3 +67,19 @@ def _emitted(manager: Any) -> Any:
         record._delegate_map = emitted.delegate_map  # the rest is unchanged: emitting changes debug handles of nodes
         emitted._etrecord = record
     return emitted
+
+
+def _restore_outputs(program: Any) -> None:
+    """Put back the outputs for state, which come first; emission removes as many in place, whatever they are."""
+    output = program.graph.output_node()
+    kept = pytree.tree_leaves(output.args)
+    lost = len(program.graph_signature.output_specs) - len(kept)
+    if lost:
+        output.args = ((*kept[:1] * lost, *kept),)
+
+
+def program_config() -> Any:
+    """ExecuTorch's configuration of programs: the flatbuffer has the bytes of delegates and the names of variables."""
+    from executorch.exir import ExecutorchBackendConfig
+
+    return ExecutorchBackendConfig(extract_delegate_segments=False, emit_mutable_buffer_names=True)

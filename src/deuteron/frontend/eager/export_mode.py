@@ -81,7 +81,8 @@ def in_export_mode(module: nn.Module, written: object = ()) -> nn.Module:
 def _register_attributes(module: nn.Module, written: Collection[int]) -> None:
     for part in nn.Module.modules(module):
         attributes = vars(part)
-        for name in [name for name, one in attributes.items() if isinstance(one, Tensor) and id(one) not in written]:
+        named = [name for name, one in attributes.items() if isinstance(one, Tensor) and id(one) not in written]
+        for name in [name for name in named if not hasattr(type(part), name)]:  # PyTorch refuses others
             nn.Module.register_buffer(part, name, attributes.pop(name), persistent=False)
 
 

@@ -93,7 +93,8 @@ def copied(module: nn.Module) -> nn.Module:
     """
     for part in nn.Module.modules(module):
         for name, value in vars(part).items():
-            if name not in _UNCALLED and callable(getattr(nn.Module, name, None)) and not callable(value):
+            is_called = name not in _UNCALLED or isinstance(value, Tensor)  # `torch.export` gives tensors their names
+            if is_called and callable(getattr(nn.Module, name, None)) and not callable(value):
                 raise InputError(
                     f"the attribute `{name}` of `{type(part).__name__}` hides the method `nn.Module.{name}`",
                     hint="give the attribute another name",

@@ -234,16 +234,38 @@ def sloped(model: fx.GraphModule, node: fx.Node, *, trains: bool = False) -> fx.
 def power(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A power with one constant exponent, learnt or not, becomes a function of one tensor; training keeps it.
 
-    Others become exponentials: PyTorch has no powers of negative numbers for exponents that are not whole.
+    Others become exponentials, if the numbers are never negative: negative ones have powers for whole exponents alone.
     """
     x, exponent = cast("tuple[fx.Node, fx.Node]", node.args)
     value = constant_value(model, exponent) if exponent.meta["val"].numel() == 1 else None
     base, result = x.meta["val"], node.meta["val"]
     if value is not None and base.shape == result.shape and base.dtype == result.dtype:
         return call(node, aten.pow.Tensor_Scalar, x, value.item())
-    if not all(one.meta["val"].is_floating_point() for one in (x, exponent)):
+    if not all(one.meta["val"].is_floating_point() for one in (x, exponent)) or not _is_never_negative(x):
         return None
     return call(node, aten.exp.default, call(node, aten.mul.Tensor, call(node, aten.log.default, x), exponent))
+
+
+def _is_never_negative(value: object) -> bool:
+    """Return True for a value that is never negative because of the operator that computes it."""
+    if isinstance(value, int | float):
+        return value >= 0
+    if not isinstance(value, fx.Node):
+        return False
+    if value.target in _NEVER_NEGATIVE:
+        return True
+    if value.target in (aten.clamp.default, aten.clamp_min.default):
+        least = value.kwargs.get("min", value.args[1] if len(value.args) > 1 else None)
+        return isinstance(least, int | float) and least >= 0
+    if value.target is aten.pow.Tensor_Scalar:
+        return value.args[1] in (2, 4) or _is_never_negative(value.args[0])
+    return value.target in (aten.add.Tensor, aten.mul.Tensor) and all(map(_is_never_negative, value.args))
+
+
+_NEVER_NEGATIVE = (
+    aten.abs.default, aten.exp.default, aten.hardsigmoid.default, aten.relu.default, aten.relu6.default,
+    aten.sigmoid.default, aten.softmax.int, aten.softplus.default, aten.sqrt.default, aten.square.default,
+)  # fmt: skip
 
 
 def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:

@@ -50,16 +50,17 @@ def _solution(x: Any, y: Any, *, left: bool = True) -> Any:
 def covariance(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Compute `torch.cov`, in which PyTorch looks at values of its weights and of its divisor."""
     rows = x if x.dim() == 2 else x.reshape(1, -1)
+    rows = rows if rows.is_floating_point() or rows.is_complex() else rows.float()
     given = [one for one in (fweights, aweights) if one is not None]
     if not given:
         rest = rows - rows.mean(1, keepdim=True)
-        products, count = rest @ rest.t(), max(rows.shape[1] - correction, 0)
+        products, count = rest @ rest.conj().t(), max(rows.shape[1] - correction, 0)
     else:
         weights = given[0] if len(given) == 1 else given[0] * given[1]
         total = weights.sum()
         rest = rows - (rows * weights).sum(1, keepdim=True) / total
         lost = correction if aweights is None else correction * (weights * aweights).sum() / total
-        products, count = (rest * weights) @ rest.t(), total - lost
+        products, count = (rest * weights) @ rest.conj().t(), total - lost
     return (products / count).squeeze()
 
 

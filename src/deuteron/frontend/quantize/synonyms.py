@@ -411,13 +411,13 @@ def _of_time_first(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _to_each_power(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Powers of few whole exponents that are known, as choices from the powers of all elements."""
+    """Powers of few whole exponents that are known and not negative, as choices from the powers of all elements."""
     x, exponent = cast("tuple[fx.Node, fx.Node]", node.args)
     value = constant_value(model, exponent)
     if value is None or value.numel() > _FEW_EXPONENTS**2 or not x.meta["val"].is_floating_point():
         return None
     exponents = sorted({*map(float, value.flatten())})
-    if len(exponents) > _FEW_EXPONENTS or not all(one.is_integer() for one in exponents):
+    if len(exponents) > _FEW_EXPONENTS or not all(one.is_integer() and one >= 0 for one in exponents):
         return None
     result: fx.Node | None = None
     for number, one in enumerate(exponents):

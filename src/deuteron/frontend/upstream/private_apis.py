@@ -76,7 +76,10 @@ WITHOUT_MODES = PrivateName(
     "torch.utils._python_dispatch", "_disable_current_modes", "computes numbers of constants in an export"
 )
 DISTRIBUTION_CHECKS = PrivateName(
-    "torch.distributions", "Distribution._validate_args", "skips checks of values that only raise errors", True
+    "torch.distributions.distribution",
+    "Distribution._validate_args",
+    "skips checks of values that only raise errors",
+    True,
 )
 MODE_QUERIES = tuple(
     PrivateName(module, name, "finds user code that behaves differently in an export", True)

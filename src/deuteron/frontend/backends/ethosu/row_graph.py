@@ -13,8 +13,8 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from deuteron.frontend.backends.ethosu.vela_workarounds import kind_of
 from deuteron.frontend.nodes import computing
-from deuteron.frontend.operators import base_name
 from deuteron.graph_stripes.rows import RowGraph, RowOperator, RowRead
 from deuteron.operators.row_dependencies import Window
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
@@ -90,11 +90,6 @@ class TosaRows:
     tensors: tuple[fx.Node, ...]
 
 
-def kind(node: fx.Node) -> str:
-    """Return the name of a TOSA operator; empty for other nodes."""
-    return base_name(node.target) if node.op == "call_function" else ""
-
-
 def integers(node: fx.Node) -> list[int]:
     """Return the values of a constant shape."""
     return [int(value) for value in cast("Sequence[int]", node.args[0])]
@@ -120,7 +115,7 @@ def rows_of(module: fx.GraphModule, inputs: Sequence[str]) -> TosaRows:
         made.append(FlatTensor(node.name, (*map(int, value.shape),), dtype, data=b"" if is_constant else None))
     flat = tuple(
         FlatOperator(
-            _TFLITE.get(kind(op.node), kind(op.node)),
+            _TFLITE.get(kind_of(op.node), kind_of(op.node)),
             tuple(numbers[source] for source in op.inputs if source in numbers),
             (numbers[op.result],),
         )
@@ -147,17 +142,22 @@ def rows_of(module: fx.GraphModule, inputs: Sequence[str]) -> TosaRows:
 
 def _operators(module: fx.GraphModule) -> tuple[Rescaled, ...]:
     """Return the operators in their order."""
-    nodes = [node for node in computing(module.graph) if kind(node) != "CONST_SHAPE"]
+    nodes = [node for node in computing(module.graph) if kind_of(node) != "CONST_SHAPE"]
     before: dict[fx.Node, list[fx.Node]] = {}
     after: dict[fx.Node, fx.Node] = {}
     for node in nodes:
         source, (reader, *others) = node.all_input_nodes[0], node.users
-        if kind(node) != _RESCALE:
+        if kind_of(node) != _RESCALE:
             continue
-        if _is_wide(source) and kind(source) not in ("", _RESCALE) and len(source.users) == 1:
+        if _is_wide(source) and kind_of(source) not in ("", _RESCALE) and len(source.users) == 1:
             after[source] = node
-        elif _is_wide(node) and not others and kind(reader) not in ("", _RESCALE):
+        elif _is_wide(node) and not others and kind_of(reader) not in ("", _RESCALE):
             before.setdefault(reader, []).append(node)
+    for source, node in after.items():
+        source.append(node)
+    for reader, rescales in before.items():
+        for node in rescales:
+            reader.prepend(node)  # new nodes for its results stand behind what it reads
     inside = {*after.values(), *(node for each in before.values() for node in each)}
     return tuple(
         Rescaled(node, tuple(before.get(node, ())), (after[node],) if node in after else ())
@@ -228,7 +228,7 @@ class _Site:
 
 def _row_operator(at: int, op: Rescaled, numbers: Mapping[fx.Node, int], model: FlatModel) -> RowOperator | None:
     """Return an operator by rows, None for one whose rows cannot be computed separately."""
-    site, describe = _Site(at, op, numbers, model), _DESCRIBE.get(kind(op.node))
+    site, describe = _Site(at, op, numbers, model), _DESCRIBE.get(kind_of(op.node))
     if describe is None or not _is_map(site.tensor(op.result)) or not any(map(site.is_cut, site.inputs)):
         return None
     return describe(site)
@@ -237,12 +237,12 @@ def _row_operator(at: int, op: Rescaled, numbers: Mapping[fx.Node, int], model: 
 def window_of(node: fx.Node) -> tuple[int, int, Sequence[int]]:
     """Return the rows that the window of a layer or pool reaches over, its stride, and the pads on the four sides."""
     lists = [cast("Sequence[int]", arg) for arg in node.args if isinstance(arg, Sequence)]
-    if kind(node) not in _LAYERS:
+    if kind_of(node) not in _LAYERS:
         size, stride, pads = lists
         return size[0], stride[0], pads
     stride, pads, dilation = lists
     weights = cast(Any, node.args[1]).meta["val"].shape
-    size = weights[1] if kind(node) == "CONV2D" else weights[0]
+    size = weights[1] if kind_of(node) == "CONV2D" else weights[0]
     return (size - 1) * dilation[0] + 1, stride[0], pads
 
 
@@ -252,9 +252,9 @@ def _window(site: _Site) -> RowOperator | None:
         return None
     length, stride, pads = window_of(site.node)
     macs = 0
-    if kind(site.node) in _LAYERS:
+    if kind_of(site.node) in _LAYERS:
         weights = site.shape(site.inputs[1])
-        each = math.prod(weights[:2]) if kind(site.node) == "DEPTHWISE_CONV2D" else math.prod(weights[1:])
+        each = math.prod(weights[:2]) if kind_of(site.node) == "DEPTHWISE_CONV2D" else math.prod(weights[1:])
         macs = math.prod(site.out) * each
     return site.operator(site.read(0, -pads[0], stride, length), macs=macs)
 
@@ -272,12 +272,11 @@ def _transposed(site: _Site) -> RowOperator | None:
 def _resize(site: _Site) -> RowOperator | None:
     """A resize by a power of two."""
     times, rest = divmod(site.out[1], site.shape(site.inputs[0])[1])
-    scale, offset, border = (integers(cast(fx.Node, arg)) for arg in site.node.args[1:4])
+    scale = integers(cast(fx.Node, site.node.args[1]))
     if rest or times not in _POWERS_OF_TWO or scale[0] != times * scale[1]:
         return None
-    if site.node.kwargs["resize_mode"] == "nearest" or not (offset[0] or border[0]):
-        length = 1 if site.node.kwargs["resize_mode"] == "nearest" else times + 1
-        return site.operator(site.read(0, 0, 1, length, times), lattice=(1, times))
+    if site.node.kwargs["resize_mode"] == "nearest":
+        return site.operator(site.read(0, unit=times), lattice=(1, times))
     return site.operator(site.read(0, -(times // 2), 1, times + 1, times), lattice=(1, times))
 
 

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import fx
+
 from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import VelaOptions
-from deuteron.board.vela_search import Candidate, VelaSearch, is_limited, payload_difference
+from deuteron.board.vela_search import Candidate, TooSmallError, VelaSearch, is_limited, payload_difference
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import CapacityError, InternalError
+from deuteron.errors import CapacityError, DeuteronError, InternalError
 from deuteron.frontend.backends.ethosu import stripe_writer
 from deuteron.frontend.backends.ethosu.origins import by_operator
 from deuteron.frontend.backends.ethosu.row_graph import TosaRows, rows_of
@@ -21,10 +23,11 @@ from deuteron.frontend.backends.ethosu.upstream import (
     handle_map,
 )
 from deuteron.frontend.backends.reemit import reemit
+from deuteron.graph_stripes.rows import StripesError
 from deuteron.graph_stripes.search import VELA, SegmentSearch, Tried
 from deuteron.graph_stripes.tflite_writer import PlanWriter
 from deuteron.npu.ethosu.device import Device
-from deuteron.npu.ethosu.partition_record import record_of
+from deuteron.npu.ethosu.partition_record import VelaFiles, record_of
 from deuteron.npu.ethosu.program import program_of
 
 
@@ -50,10 +53,18 @@ def fitted(manager: Any, recording: Recording, npu: EthosU, options: BuildOption
             hint=f"give `--sram-budget` more than {tensors}",
         )
     partitions: list[EthosUPartition] = []
+    errors: list[TooSmallError] = []
     for number, partition in enumerate(recording.partitions):
         compiler = PartitionCompiler(partition, npu, number, tensors)
-        found = VelaSearch(compiler, options.memory, options.vela).chosen()
+        search = VelaSearch(compiler, options.memory, options.vela, share=len(recording.partitions))
+        try:
+            found = search.chosen()
+        except TooSmallError as error:
+            errors.append(error)
+            continue
         partitions.append(replace(found.candidate.made, stripes=found.stripes, notes=found.notes))
+    if errors:
+        raise max(errors, key=lambda error: error.least)
     return reemit(manager, recording, partitions, handle_map)
 
 
@@ -89,7 +100,7 @@ class PartitionCompiler:
         if segments:
             rows = rows_of(module, _inputs(self._lowered))
             stripes, work = stripe_writer.cut(module, rows, [one.cut for one in segments])
-        payload, files = compiled_again(self._lowered, module, self._npu, options, self._number)
+        payload, files = self._compiled(module, options, is_cut=bool(segments))
         record = record_of(payload, files, self._where)
         made = replace(self._partition, payload=payload, files=files, record=record)
         (summary,) = list(csv.DictReader(files.summary.splitlines()))[:1]
@@ -97,6 +108,16 @@ class PartitionCompiler:
         scratch = blob.scratch_bytes + Device(blob, self._where).fast_scratch_bytes()
         cycles = round(float(summary["cycles_total"]))
         return Candidate(self._tensors + scratch, scratch, cycles, segments, stripes, work, made)
+
+    def _compiled(self, module: fx.GraphModule, options: VelaOptions, *, is_cut: bool) -> tuple[bytes, VelaFiles]:
+        try:
+            return compiled_again(self._lowered, module, self._npu, options, self._number)
+        except DeuteronError:
+            raise
+        except Exception as error:
+            if not is_cut:
+                raise
+            raise StripesError(f"ExecuTorch cannot write the stripes: {type(error).__name__}: {error}") from error
 
     @property
     def _where(self) -> str:

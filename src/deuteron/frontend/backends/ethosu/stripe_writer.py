@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from torch import fx
 
-from deuteron.frontend.backends.ethosu.row_graph import TosaRows, integers, kind, window_of
-from deuteron.frontend.backends.ethosu.vela_workarounds import constant_shape, tosa
+from deuteron.frontend.backends.ethosu.row_graph import TosaRows, integers, window_of
+from deuteron.frontend.backends.ethosu.vela_workarounds import constant_shape, kind_of, tosa
 from deuteron.graph_stripes.emit import Emitter, Work, work_of
 from deuteron.graph_stripes.rows import OperatorRows, RowOperator, StripesError
 from deuteron.graph_stripes.tflite_writer import Cut
@@ -117,7 +117,7 @@ class _Writer:
             self._values[tensor] = self._values[made]
         self._results.clear()
         for node in reversed(self._old):
-            shapes = [source for source in node.all_input_nodes if kind(source) == "CONST_SHAPE"]
+            shapes = [source for source in node.all_input_nodes if kind_of(source) == "CONST_SHAPE"]
             self._graph.erase_node(node)
             for shape in shapes:
                 if not shape.users:
@@ -125,11 +125,11 @@ class _Writer:
 
     def _parameters(self, node: fx.Node, op: RowOperator, rows: OperatorRows, args: list[Any]) -> list[Any]:
         """Return the arguments behind the first tensor, with the pads and sizes of these rows."""
-        match kind(node):
+        match kind_of(node):
             case "CONV2D" | "DEPTHWISE_CONV2D" | "AVG_POOL2D" | "MAX_POOL2D":
                 pads = _window_pads(op, rows)
                 at = [i for i, arg in enumerate(node.args) if isinstance(arg, Sequence)]
-                place = at[1] if kind(node).endswith("CONV2D") else at[2]
+                place = at[1] if kind_of(node).endswith("CONV2D") else at[2]
                 args[place - 1] = [*pads, *window_of(node)[2][2:]]
             case "PAD":
                 sizes, (first, last) = integers(cast(fx.Node, node.args[1])), rows.computed

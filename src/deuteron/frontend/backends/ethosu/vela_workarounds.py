@@ -63,11 +63,11 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
         chains: whether the accelerator chains operators.
     """
     for node in list(module.graph.nodes):
-        if _kind(node) == "TRANSPOSE" and _is_transposed_output(node.all_input_nodes[0]):
+        if kind_of(node) == "TRANSPOSE" and _is_transposed_output(node.all_input_nodes[0]):
             _join_transposes(node)
-        if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
+        if kind_of(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
-        if _kind(node) in _ACTIVATIONS and _is_decomposed_activation(node) and _may_have_another_shape(node):
+        if kind_of(node) in _ACTIVATIONS and _is_decomposed_activation(node) and _may_have_another_shape(node):
             _merge_samples(module, node)
     wanted = [pair for node in module.graph.nodes for pair in _wrongly_combined(node, chains=chains)]
     for source, reader in wanted:
@@ -77,7 +77,7 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
 
 
 def _is_transposed_output(node: fx.Node) -> bool:
-    return _kind(node) == "TRANSPOSE" and any(user.op == "output" for user in node.users)
+    return kind_of(node) == "TRANSPOSE" and any(user.op == "output" for user in node.users)
 
 
 def _join_transposes(second: fx.Node) -> None:
@@ -100,9 +100,9 @@ def _is_decomposed_activation(activation: fx.Node) -> bool:
 def _may_have_another_shape(activation: fx.Node) -> bool:
     """Return True if Vela may give the operator before an activation another shape than the activation's."""
     before = activation.all_input_nodes[0]
-    while _kind(before) == "RESCALE":
+    while kind_of(before) == "RESCALE":
         before = before.all_input_nodes[0]
-    return _kind(before) in (*_DECOMPOSED_OTHERWISE, *_CONVOLUTIONS)
+    return kind_of(before) in (*_DECOMPOSED_OTHERWISE, *_CONVOLUTIONS)
 
 
 def _merge_samples(module: fx.GraphModule, activation: fx.Node) -> None:
@@ -162,52 +162,52 @@ def _reshaped(source: fx.Node, shape: Sequence[int]) -> fx.Node:
 
 def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node, fx.Node]]:
     """Yield pairs of an operator and its reader, the node or a pad before it, that Vela would combine wrongly."""
-    kind = _kind(node)
+    kind = kind_of(node)
     if kind in (*_CONVOLUTIONS, *_POOLS):
         reader, has_pads = node, any(_geometry(node)[1])
         source = reader.all_input_nodes[0]
-        while _kind(source) == "PAD":  # Vela may fuse it with the layer
+        while kind_of(source) == "PAD":  # Vela may fuse it with the layer
             reader, source, has_pads = source, source.all_input_nodes[0], True
-        if _kind(source) == "SLICE" and (_has_samples(node) or (has_pads and _is_decomposed(node))):
+        if kind_of(source) == "SLICE" and (_has_samples(node) or (has_pads and _is_decomposed(node))):
             yield source, reader
     elif kind == "TRANSPOSE_CONV2D":
         source = node.all_input_nodes[0]
-        if _kind(source) == "SLICE":
+        if kind_of(source) == "SLICE":
             yield source, node
     elif kind in _REDUCTIONS:
         source = node.all_input_nodes[0]
-        if _kind(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
+        if kind_of(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
             yield source, node
     elif kind == "MATMUL" and not chains:
         for operand in node.all_input_nodes:
             reader, source = node, operand
-            while _kind(source) == "RESHAPE":
+            while kind_of(source) == "RESHAPE":
                 reader, source = source, source.all_input_nodes[0]
-            if _kind(source) == "SLICE":
+            if kind_of(source) == "SLICE":
                 yield source, reader
-    elif kind in _RESHAPES and _kind(node.all_input_nodes[0]) == "REDUCE_MIN":
+    elif kind in _RESHAPES and kind_of(node.all_input_nodes[0]) == "REDUCE_MIN":
         yield node.all_input_nodes[0], node
     elif kind in ("PAD", "CONCAT"):
         for source in node.all_input_nodes:
             before = next(iter(source.all_input_nodes), source)
-            is_transposed = kind == "PAD" and _kind(source) in _ACTIVATIONS and _kind(before) == "TRANSPOSE"
-            is_multiplied = _kind(source) == "RESCALE" and _multiplies(before)
-            is_chained = chains and _kind(before if _kind(source) == "RESCALE" else source) in _OF_ONE
+            is_transposed = kind == "PAD" and kind_of(source) in _ACTIVATIONS and kind_of(before) == "TRANSPOSE"
+            is_multiplied = kind_of(source) == "RESCALE" and _multiplies(before)
+            is_chained = chains and kind_of(before if kind_of(source) == "RESCALE" else source) in _OF_ONE
             is_product = not chains and _is_product(source)
-            if is_transposed or is_multiplied or is_chained or is_product or _kind(source) in _REDUCTIONS:
+            if is_transposed or is_multiplied or is_chained or is_product or kind_of(source) in _REDUCTIONS:
                 yield source, node
 
 
 def _is_product(source: fx.Node) -> bool:
     """Return True for the result of a matrix product, rescaled or reshaped."""
-    while _kind(source) in ("RESCALE", "RESHAPE"):
+    while kind_of(source) in ("RESCALE", "RESHAPE"):
         source = source.all_input_nodes[0]
-    return _kind(source) == "MATMUL"
+    return kind_of(source) == "MATMUL"
 
 
 def _has_other_readers(source: fx.Node) -> bool:
     """Return True if another node reads the tensor, before or after its reshapes."""
-    while len(source.users) == 1 and _kind(source) in _RESHAPES:
+    while len(source.users) == 1 and kind_of(source) in _RESHAPES:
         source = source.all_input_nodes[0]
     return len(source.users) > 1
 
@@ -221,13 +221,13 @@ def _is_decomposed(layer: fx.Node) -> bool:
     strides, _, last = _geometry(layer)
     if max(strides) > _MOST_STRIDE or _multiplies(layer):
         return True
-    most = {"AVG_POOL2D": _MOST_WINDOW, "MAX_POOL2D": max(last)}.get(_kind(layer), _MOST_DILATION)
+    most = {"AVG_POOL2D": _MOST_WINDOW, "MAX_POOL2D": max(last)}.get(kind_of(layer), _MOST_DILATION)
     return max(last) > most
 
 
 def _multiplies(node: fx.Node) -> bool:
     """Return True if it is a depthwise convolution of several input channels with several outputs for each."""
-    if _kind(node) != "DEPTHWISE_CONV2D":
+    if kind_of(node) != "DEPTHWISE_CONV2D":
         return False
     *_, depth, times = node.all_input_nodes[1].meta["val"].shape
     return depth > 1 and times > 1
@@ -236,15 +236,15 @@ def _multiplies(node: fx.Node) -> bool:
 def _geometry(layer: fx.Node) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
     """Strides, pads, and the dilations of a convolution or the window of a pool."""
     lists = [cast("Sequence[int]", arg) for arg in layer.args if isinstance(arg, Sequence)]
-    if _kind(layer) in _POOLS:
+    if kind_of(layer) in _POOLS:
         window, strides, pads = lists
         return strides, pads, window
     strides, pads, dilations = lists
     return strides, pads, dilations
 
 
-def _kind(node: fx.Node) -> str:
-    """The name of a TOSA operator; empty for other nodes."""
+def kind_of(node: fx.Node) -> str:
+    """Return the name of a TOSA operator; empty for other nodes."""
     return base_name(node.target) if node.op == "call_function" else ""
 
 

@@ -326,13 +326,6 @@ def edge_config() -> Any:
     return EdgeCompileConfig(_check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list)
 
 
-def program_config() -> Any:
-    """ExecuTorch's configuration of programs: the flatbuffer has the bytes of delegates and the names of variables."""
-    from executorch.exir import ExecutorchBackendConfig
-
-    return ExecutorchBackendConfig(extract_delegate_segments=False, emit_mutable_buffer_names=True)
-
-
 def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: BuildOptions) -> Any:
     """The passes that prepare an edge program for the partitioner; they also insert tables."""
     from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
