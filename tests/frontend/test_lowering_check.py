@@ -25,10 +25,12 @@ class Sum(nn.Module):
 class Lowered(nn.Module):
     """The same with the Cortex-M's operators; `zero_point` and `entry` are 0 when they are right."""
 
-    def __init__(self, zero_point: int, entry: int) -> None:
+    def __init__(self, zero_point: int, entry: int, at: slice = slice(None)) -> None:
         super().__init__()
         self.zero_point = zero_point
-        self.table = nn.Parameter((-torch.arange(-128, 128) + entry).clamp(-128, 127).to(torch.int8), False)
+        table = -torch.arange(-128, 128)
+        table[at] += entry
+        self.table = nn.Parameter(table.clamp(-128, 127).to(torch.int8), False)
 
     def forward(self, x: Tensor) -> Tensor:
         q = ops.quantize_per_tensor(x, 0.5, 0, *LIMITS)
@@ -84,6 +86,14 @@ def test_an_operator_that_does_not_round_may_not() -> None:
         "`cortex_m::quantized_activation` is 1 step of its scale off the quantised model, and does no rounding, at "
         "`looked_up = torch.ops.cortex_m.quantized_activation(total, self.table)`" + HINT
     )
+
+
+def test_one_entry_of_a_table_may_be_one_step_off() -> None:
+    """A function may have the value half-way between two steps there."""
+    at = slice(128 + 4, 128 + 5)  # of the sum 2 + 2
+    lowering_check.check(*exported(Sum(), Lowered(0, 1, at)), [X])
+    with pytest.raises(InternalError, match="2 steps of its scale off"):
+        lowering_check.check(*exported(Sum(), Lowered(0, 2, at)), [X])
 
 
 def test_an_error_does_not_count_again_where_it_leads() -> None:
