@@ -177,7 +177,7 @@ def _is_tie(stored: Tensor, steps: Tensor) -> bool:
     """
     if stored.numel() != len(steps) or not len(steps) or int(steps.max()) > 1:
         return False
-    return len(stored.flatten()[steps > 0].unique()) <= 1
+    return len({*stored.flatten()[steps > 0].tolist()}) <= 1
 
 
 def _is_of_npu(node: fx.Node) -> bool:
