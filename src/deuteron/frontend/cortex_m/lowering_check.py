@@ -177,7 +177,8 @@ def _is_tie(stored: Tensor, steps: Tensor) -> bool:
     """
     if stored.numel() != len(steps) or not len(steps) or int(steps.max()) > 1:
         return False
-    return len({*stored.flatten()[steps > 0].tolist()}) <= 1
+    moved = stored.flatten()[steps > 0]
+    return bool((moved == moved[:1]).all())
 
 
 def _is_of_npu(node: fx.Node) -> bool:
