@@ -57,6 +57,27 @@ class RowOperator:
         computed = low // step * rows, min(-(-high // step) * rows, self.count)
         return OperatorRows(wanted, computed, ((low, high),) * len(self.reads))
 
+    def pads(self, rows: "OperatorRows") -> Rows:
+        """Return the rows of pads above and below those that the operator reads of its first operand."""
+        window, (first, last) = self.reads[0].window, rows.computed
+        start, end = window.start + first * window.step, window.start + (last - 1) * window.step + window.length
+        return max(0, -start), max(0, end - window.count)
+
+    def window_pads(self, rows: "OperatorRows") -> Rows:
+        """Return the pads of a layer or pool; StripesError if its window is higher than the stripe with its pads."""
+        window, (low, high), (above, below) = self.reads[0].window, rows.reads[0], self.pads(rows)
+        start = window.start + rows.computed[0] * window.step
+        if start + above != low or high - low + above + below < window.length:
+            raise StripesError("a stripe is narrower than a window's pads")
+        return above, below
+
+    def own_pads(self, rows: "OperatorRows") -> Rows:
+        """Return the pads of an operator that pads; StripesError if a stripe would have no other rows."""
+        above, below = self.pads(rows)
+        if above + below >= rows.computed[1] - rows.computed[0]:
+            raise StripesError("a stripe has nothing but pads")
+        return above, below
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorRows:

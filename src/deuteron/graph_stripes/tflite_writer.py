@@ -171,13 +171,8 @@ class TfliteWriter:
 
     def _padded_layer(self, op: RowOperator, rows: OperatorRows, site: Site, inputs: list[int]) -> int:
         """Return the padding of a convolution; adds a PAD before it for pads that neither SAME nor VALID gives."""
-        window, (low, high) = op.reads[0].window, rows.reads[0]
-        first, last = rows.computed
-        start = window.start + first * window.step
-        top, bottom = max(0, -start), max(0, window.start + (last - 1) * window.step + window.length - window.count)
+        (low, high), (first, last), (top, bottom) = rows.reads[0], rows.computed, op.window_pads(rows)
         kernel, stride = spans(site), (site.option("StrideH"), site.option("StrideW"))
-        if start + top != low or high - low + top + bottom < kernel[0]:
-            raise StripesError("a stripe is narrower than a window's pads")
         sides = padding(site, 2, kernel[1], stride[1])
         wanted = ((top, bottom), sides)
         if not any((top, bottom, *sides)):
@@ -203,12 +198,8 @@ class TfliteWriter:
 
     def _pads(self, op: RowOperator, rows: OperatorRows, site: Site) -> int:
         """Return the pads of a PAD for some of its rows."""
-        sizes, (first, last) = pads(site) or [], rows.computed
-        top, size = sizes[1][0], op.reads[0].window.count
-        above, below = max(0, top - first), max(0, last - top - size)
-        if above + below >= last - first:
-            raise StripesError("a stripe has nothing but pads")
-        sizes = [sizes[0], [above, below], *sizes[2:]]
+        sizes = pads(site) or []
+        sizes = [sizes[0], op.own_pads(rows), *sizes[2:]]
         return self._integers([each for pair in sizes for each in pair], (len(sizes), 2))
 
     def _slice(self, rows: OperatorRows, site: Site, inputs: list[int], options: dict[str, object]) -> None:

@@ -1,6 +1,7 @@
 """Record of an Ethos-U partition for a build, from the input and output files of Vela."""
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deuteron.errors import FormatError
@@ -13,6 +14,8 @@ from deuteron.npu.ethosu.program import program_of
 from deuteron.npu.ethosu.tosa import Graph
 from deuteron.npu.provenance import Provenance
 from deuteron.npu.schedule import NO_SCHEDULE, Schedule
+
+_HINT = "build the model again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,25 @@ def record_of(payload: bytes, files: VelaFiles, where: str) -> Record:
     return Record(graph, origins.provenance(program.stream, graph, scheduled), values, schedule)
 
 
+def cycles_of(summary: str, where: str) -> int:
+    """Return Vela's estimate of the cycles of a partition; FormatError, with `where`, if its summary has none."""
+    try:
+        return round(float(_row(summary)["cycles_total"]))
+    except (KeyError, ValueError):
+        raise FormatError("Vela's summary has no cycles", where=where, hint=_HINT) from None
+
+
 def _system(summary: str, where: str) -> tuple[str, int]:
     """Return the name of the system configuration, and its clock of the NPU."""
+    row = _row(summary)
+    try:
+        return f"{row['system_config']}, {row['memory_mode']}", round(float(row["core_clock"]))
+    except (KeyError, ValueError):
+        message = "Vela's summary does not name its system configuration"
+        raise FormatError(message, where=where, hint=_HINT) from None
+
+
+def _row(summary: str) -> Mapping[str, str]:
     for row in csv.DictReader(summary.splitlines()):
-        try:
-            return f"{row['system_config']}, {row['memory_mode']}", round(float(row["core_clock"]))
-        except (KeyError, ValueError):
-            break
-    message = "Vela's summary does not name its system configuration"
-    raise FormatError(message, where=where, hint="build the model again")
+        return row
+    return {}

@@ -146,9 +146,9 @@ def _operators(module: fx.GraphModule) -> tuple[Rescaled, ...]:
     before: dict[fx.Node, list[fx.Node]] = {}
     after: dict[fx.Node, fx.Node] = {}
     for node in nodes:
-        source, (reader, *others) = node.all_input_nodes[0], node.users
-        if kind_of(node) != _RESCALE:
+        if kind_of(node) != _RESCALE or not node.users:
             continue
+        source, (reader, *others) = node.all_input_nodes[0], node.users
         if _is_wide(source) and kind_of(source) not in ("", _RESCALE) and len(source.users) == 1:
             after[source] = node
         elif _is_wide(node) and not others and kind_of(reader) not in ("", _RESCALE):

@@ -1,6 +1,5 @@
 """Fits the partitions of an Ethos-U into a budget of SRAM: cuts them into stripes of rows before Vela compiles them."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, DeuteronError, InternalError
 from deuteron.frontend.backends.ethosu import stripe_writer
 from deuteron.frontend.backends.ethosu.origins import by_operator
-from deuteron.frontend.backends.ethosu.row_graph import TosaRows, rows_of
+from deuteron.frontend.backends.ethosu.row_graph import rows_of
 from deuteron.frontend.backends.ethosu.upstream import (
     EthosUPartition,
     LoweredProgram,
@@ -27,7 +26,7 @@ from deuteron.graph_stripes.rows import StripesError
 from deuteron.graph_stripes.search import VELA, SegmentSearch, Tried
 from deuteron.graph_stripes.tflite_writer import PlanWriter
 from deuteron.npu.ethosu.device import Device
-from deuteron.npu.ethosu.partition_record import VelaFiles, record_of
+from deuteron.npu.ethosu.partition_record import VelaFiles, cycles_of, record_of
 from deuteron.npu.ethosu.program import program_of
 
 
@@ -85,7 +84,7 @@ class PartitionCompiler:
             raise InternalError(f"partition {number} has not been lowered")
         self._partition, self._lowered, self._npu = partition, partition.lowered, npu
         self._number, self._tensors = number, tensors
-        self._rows = _rows(self._lowered)
+        self._rows = rows_of(self._lowered.module, _inputs(self._lowered))
         self._made: dict[tuple[VelaOptions, tuple[Tried, ...]], Candidate] = {}
 
     def candidate(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate:
@@ -103,10 +102,9 @@ class PartitionCompiler:
         payload, files = self._compiled(module, options, is_cut=bool(segments))
         record = record_of(payload, files, self._where)
         made = replace(self._partition, payload=payload, files=files, record=record)
-        (summary,) = list(csv.DictReader(files.summary.splitlines()))[:1]
         blob = program_of(payload, self._where).blob
         scratch = blob.scratch_bytes + Device(blob, self._where).fast_scratch_bytes()
-        cycles = round(float(summary["cycles_total"]))
+        cycles = cycles_of(files.summary, self._where)
         return Candidate(self._tensors + scratch, scratch, cycles, segments, stripes, work, made)
 
     def _compiled(self, module: fx.GraphModule, options: VelaOptions, *, is_cut: bool) -> tuple[bytes, VelaFiles]:
@@ -146,10 +144,6 @@ class PartitionCompiler:
         nodes = (node for op in self._rows.operators[first:last] for node in op.nodes)
         named = (known.get(node.name, [node.name]) for node in nodes)
         return tuple(dict.fromkeys(name for names in named for name in names))
-
-
-def _rows(lowered: LoweredProgram) -> TosaRows:
-    return rows_of(lowered.module, _inputs(lowered))
 
 
 def _inputs(lowered: LoweredProgram) -> Sequence[str]:

@@ -127,17 +127,12 @@ class _Writer:
         """Return the arguments behind the first tensor, with the pads and sizes of these rows."""
         match kind_of(node):
             case "CONV2D" | "DEPTHWISE_CONV2D" | "AVG_POOL2D" | "MAX_POOL2D":
-                pads = _window_pads(op, rows)
                 at = [i for i, arg in enumerate(node.args) if isinstance(arg, Sequence)]
                 place = at[1] if kind_of(node).endswith("CONV2D") else at[2]
-                args[place - 1] = [*pads, *window_of(node)[2][2:]]
+                args[place - 1] = [*op.window_pads(rows), *window_of(node)[2][2:]]
             case "PAD":
-                sizes, (first, last) = integers(cast(fx.Node, node.args[1])), rows.computed
-                above = max(0, sizes[2] - first)
-                below = max(0, last - sizes[2] - op.reads[0].window.count)
-                if above + below >= last - first:
-                    raise StripesError("a stripe has nothing but pads")
-                args[0] = constant_shape(node, [0, 0, above, below, *sizes[4:]])
+                sizes = integers(cast(fx.Node, node.args[1]))
+                args[0] = constant_shape(node, [0, 0, *op.own_pads(rows), *sizes[4:]])
             case "SLICE":
                 starts, sizes = (integers(cast(fx.Node, arg)) for arg in node.args[1:3])
                 first, last = rows.computed
@@ -157,14 +152,3 @@ class _Writer:
         made.meta = like.meta | {"val": value.new_empty(shape)}
         self._values.append(made)
         return len(self._values) - 1
-
-
-def _window_pads(op: RowOperator, rows: OperatorRows) -> tuple[int, int]:
-    """Return the pads above and below the rows that a layer or pool reads."""
-    window, (low, high) = op.reads[0].window, rows.reads[0]
-    first, last = rows.computed
-    start, end = window.start + first * window.step, window.start + (last - 1) * window.step + window.length
-    above, below = max(0, -start), max(0, end - window.count)
-    if start + above != low or high - low + above + below < window.length:
-        raise StripesError("a stripe is narrower than a window's pads")
-    return above, below
