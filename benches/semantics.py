@@ -25,7 +25,7 @@ from deuteron.builds.options import BuildOptions
 from deuteron.frontend.pipeline import Flow
 
 TARGETS = ("imxrt700cm", "cortex-m55", "ethos-u55-128", "ethos-u55-128cm")
-OPTIONAL = ("imxrt700",)
+OPTIONAL = ("imxrt700", "ethos-u85-256", "cortex-m33")
 GROUP = 10
 """Cases in one process."""
 SECONDS = 180.0

@@ -118,8 +118,12 @@ def write(
     inputs, buffers = inputs[:-count], inputs[-count:]
     output = graph.output_node()
     outputs = cast("list[fx.Node]", list(flat(output.args[0])))
+    first = len(outputs) - count
     for index, node in enumerate(outputs):
-        if _is_alias(node, buffers) and not (node in buffers and len(outputs) - count + buffers.index(node) == index):
+        is_own = index >= first and node is buffers[index - first]
+        # ExecuTorch takes a buffer that is written as it is for one that operators change in place.
+        is_constant = index >= first and node.op == "placeholder"
+        if not is_own and (is_constant or _is_alias(node, buffers)):
             with graph.inserting_before(output):
                 outputs[index] = graph.call_function(clone, (node,))
             outputs[index].meta = dict(node.meta)

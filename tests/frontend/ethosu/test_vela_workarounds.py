@@ -244,6 +244,25 @@ class Pyramid(nn.Module):
         return y, z, y + functional.interpolate(z, scale_factor=2), y.permute(0, 3, 1, 2).softmax(-1)
 
 
+class Chosen(nn.Module):
+    """Choices by a bool input and by a comparison, of functions, and of values that layers and reshapes read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, on: Tensor) -> tuple[Tensor, ...]:
+        above = torch.where(x > 0.5, x.tanh(), x)
+        turned = torch.where(on.T, above.T.sigmoid(), above.T.relu())
+        return torch.where(on, self.layer(x), x), self.layer(above), turned, x.tanh() - above.reshape(8, 4).T
+
+
+def chosen() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Chosen` with its inputs."""
+    torch.manual_seed(0)
+    return Chosen().eval(), (torch.randn(4, 8), torch.randn(4, 8) > 0), api.BuildOptions()
+
+
 def pyramid() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Pyramid` with its input."""
     torch.manual_seed(0)
@@ -303,7 +322,7 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 BUILDS = [
     (make, target)
-    for make in (pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid)
+    for make in (pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid, chosen)
     for target in TARGETS
 ]
 
@@ -313,7 +332,7 @@ BUILDS = [
     full.only(
         BUILDS,
         BUILDS[0],
-        (attention, "ethos-u85-256"),
+        *((make, "ethos-u85-256") for make in (attention, chosen)),
         *((make, "ethos-u55-128") for make in (shifted, pyramid)),
     ),
 )

@@ -113,3 +113,26 @@ def test_a_state_with_the_bytes_of_a_constant_has_its_own_initial_value():
         if tensor.constant is not None
     }
     assert initial == {f"n{number}": [number] * (WIDTH // 2) for number in range(7)}
+
+
+class SetToConstants(nn.Module):
+    """Adds a buffer that the first run zeroes, where a flag that it sets is not set yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("first", torch.ones(WIDTH))
+        self.register_buffer("is_late", torch.tensor(False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.where(self.is_late, self.layer(x), x) + self.first
+        self.first.zero_()
+        self.is_late = torch.tensor(True)
+        return y
+
+
+@pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u85-256"], 1))
+def test_constants_are_written_into_the_state(target: str):
+    build = api.build(SetToConstants().eval(), stream(1)[0], target=target, calibration=stream(32))
+    assert build.manifest.quality.measured == "program"
+    assert build.manifest.quality.outputs[0].sqnr > 30

@@ -223,7 +223,12 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         recording: of what passes.
         config: Vela's configuration file; None for its own.
     """
-    from executorch.backends.arm._passes import ArmPassManager, InsertTableOpsPass, RewriteAdaptiveAvgPool2dPass
+    from executorch.backends.arm._passes import (
+        ArmPassManager,
+        InsertTableOpsPass,
+        MatchArgDtypePass,
+        RewriteAdaptiveAvgPool2dPass,
+    )
     from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 
     preprocess: Callable[..., Any] = EthosUBackend.preprocess
@@ -247,6 +252,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         if any(base_name(node.target) in _AVERAGES for node in computing(graph_module.graph)):
             # The backend writes average pools before tables, which are float until then, and would refuse these.
             passes.insert_passes_before(RewriteAdaptiveAvgPool2dPass, [InsertTableOpsPass(exported_program)])
+        passes.insert_passes_before(MatchArgDtypePass, [_stored_dtypes()])
         module = to_tosa(passes, exported_program, graph_module)
         chains = not passes.tosa_spec.is_U55_subset  # the backend's flag also covers Ethos-U65
         separate(module, chains=chains)
@@ -335,6 +341,26 @@ def _with_scales(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[.
         return None if found is None else (*found, *scales)
 
     return signature_
+
+
+def _stored_dtypes() -> Any:
+    """Return a pass that gives operands of choices and differences the dtypes of their stored values.
+
+    Results of functions are float until tables replace these. The backend would cast the other operand to float.
+    """
+    from executorch.exir.pass_base import ExportPass
+    from torch.fx.passes.infra.pass_base import PassResult
+
+    class StoredDtypes(ExportPass):
+        def call(self, graph_module: fx.GraphModule) -> PassResult:
+            for node in computing(graph_module.graph):
+                for operand in node.all_input_nodes if base_name(node.target) in ("where", "sub") else ():
+                    stored = operand.meta.get("output_qparams", {}).get(0)
+                    if stored is not None:
+                        operand.meta["val"] = operand.meta["val"].to(stored.dtype)
+            return PassResult(graph_module, False)
+
+    return StoredDtypes()
 
 
 def _files(folder: Path) -> VelaFiles:

@@ -30,6 +30,9 @@ gives both subtractions the shapes of tensors instead of the operator's. A tenso
 that reads it, and a transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads
 its operand, the subtraction broadcasts some values over others. Vela crashes for minima with more than four axes, so
 these are reshaped to four.
+
+Choices. Vela writes a choice as three logical operators with the shapes of tensors. An operand that a reshape reads too
+would have the shape of that reshape.
 """
 
 import math
@@ -178,6 +181,8 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
         source = node.all_input_nodes[0]
         if kind_of(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
             yield source, node
+    elif kind == "SELECT":
+        yield from ((source, node) for source in node.all_input_nodes if _has_other_readers(source))
     elif kind == "MATMUL" and not chains:
         for operand in node.all_input_nodes:
             reader, source = node, operand
