@@ -6,6 +6,7 @@ from semantic_judge import Verdict, row
 from tests import full
 
 BUILDS = [
+    ("aliasing.addcmul_in_place", "cortex-m55"),
     ("aliasing.scatter_add_in_place", "ethos-u55-128"),
     ("aliasing.transposed_input", "ethos-u55-128"),
     ("aliasing.unbind_columns", "imxrt700cm"),
@@ -24,7 +25,9 @@ BUILDS = [
     ("layers.interpolate_bicubic", "ethos-u55-128"),
     ("layers.interleaved_rotary", "ethos-u55-128"),
     ("layers.interpolate_nearest_exact", "cortex-m55"),
+    ("numbers.floor_division_of_floats", "imxrt700cm"),
     ("numbers.many_rows_summed", "imxrt700cm"),
+    ("numbers.where_of_ints_and_float", "ethos-u85-256"),
     ("state.buffer_assigned", "cortex-m55"),
     ("structure.returns_dict", "cortex-m55"),
     ("structure.returns_namedtuple", "cortex-m55"),

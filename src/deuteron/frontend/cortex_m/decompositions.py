@@ -57,6 +57,7 @@ _OPERATORS: Mapping[object, Decomposition] = {
     aten.cosine_similarity.default: arithmetic.cosine,
     aten.avg_pool3d.default: arithmetic.averaged_depth,
     aten.to.dtype: arithmetic.bool_to_float,
+    aten.floor_divide.default: arithmetic.floored,
     aten.rrelu.default: arithmetic.rectified,
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
     **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),

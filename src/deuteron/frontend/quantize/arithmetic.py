@@ -159,6 +159,14 @@ def bounded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.hardtanh.default, x, float(max(ends[0], -_FAR)), float(min(ends[1], _FAR)))
 
 
+def floored(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The divisor of a floor division becomes a tensor, as ExecuTorch's operator takes it where it stays one."""
+    x, divisor = cast("tuple[fx.Node, object]", node.args)
+    if not isinstance(divisor, int | float) or not node.meta["val"].is_floating_point():
+        return None
+    return call(node, node.target, x, constant(model, node, f"{node.name}_by", torch.tensor(float(divisor))))
+
+
 def _is_function(node: fx.Node) -> bool:
     """True for an elementwise function of one tensor other than arithmetic with a number."""
     is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())

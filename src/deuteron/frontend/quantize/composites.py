@@ -304,6 +304,10 @@ def _between(x: Any, end: Any, weight: float) -> Any:
     return x + (end - x) * weight
 
 
+def _fused(x: Any, factor: Any, addend: Any) -> Any:
+    return x * factor + addend
+
+
 _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.addbmm.default: _added_products,
     aten.addmm.default: _added_product,
@@ -351,6 +355,7 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.isinf.default: _is_infinite,
     aten.isnan.default: _is_nan,
     aten.lerp.Scalar: _between,
+    torch.ops.prims.fma.default: _fused,  # which PyTorch's export makes of `addcmul_`
     aten.logaddexp.default: _log_of_sum,
     aten.logsumexp.default: _log_of_sums,
     aten.pairwise_distance.default: _distance,
@@ -431,6 +436,7 @@ _NOWHERE = frozenset(
         *losses.FORMS, *_TABLES,
         aten.addmv.default, aten.bilinear.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default,
         aten.isclose.default, aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
+        torch.ops.prims.fma.default,
     }
 )  # fmt: skip
 """Operators that neither ExecuTorch's backends nor its portable kernels have."""

@@ -50,7 +50,7 @@ def _computed_in(node: fx.Node) -> torch.dtype | None:
         values = [v.meta["val"] if isinstance(v, fx.Node) else v for v in (*node.args, *node.kwargs.values())]
         return _promoted(values)
     is_pointwise = torch.Tag.pointwise in getattr(target, "tags", ())
-    if not (is_pointwise or name in _JOINS or name in _SUMS):
+    if not (is_pointwise or name in _JOINS or name in _SUMS or name == "where"):
         return None
     operands = {_dtype(arg) for arg in _operands(node)}
     is_predicate = value.dtype == torch.bool and operands != {torch.bool}  # such as `isnan` and `logical_and`

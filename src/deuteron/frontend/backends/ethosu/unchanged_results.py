@@ -3,6 +3,7 @@
 Arm's backend folds such nodes. A partition whose result no operator writes is then refused by the TOSA reader.
 """
 
+import torch
 from torch import fx
 from torch.export import ExportedProgram
 
@@ -61,22 +62,37 @@ def _unchanged(program: ExportedProgram, tag: str) -> set[fx.Node]:
 
 def _copies(node: fx.Node, source: fx.Node) -> bool:
     """Return True for an operator whose result has the values, shape and dtype of its operand."""
-    if is_dequantize(node):
+    if is_dequantize(node) or _is_cast_to_float(node):
         return True
     if is_quantize(node):
-        before = _dequantized(source)
-        return before is not None and before.args[1:] == node.args[1:]
+        before = _made_float(source)
+        return before is not None and _scale(before) == node.args[1:]
     if base_name(node.target) not in _COPIES:
         return False
     value, given = node.meta["val"], source.meta["val"]
     return (value.shape, value.dtype) == (given.shape, given.dtype)
 
 
-def _dequantized(node: fx.Node) -> fx.Node | None:
-    """Return the operator that dequantized the value of a chain of copies."""
-    while not is_dequantize(node):
+def _is_cast_to_float(node: fx.Node) -> bool:
+    """Return True for a cast of integers to float."""
+    is_cast = base_name(node.target) == "_to_dim_order_copy" and is_float(node)
+    return is_cast and not node.all_input_nodes[0].meta["val"].is_floating_point()
+
+
+def _made_float(node: fx.Node) -> fx.Node | None:
+    """Return the operator that dequantized the value of a chain of copies, or cast it to float."""
+    while not (is_dequantize(node) or _is_cast_to_float(node)):
         inputs = node.all_input_nodes
         if len(inputs) != 1 or base_name(node.target) not in _COPIES:
             return None
         node = inputs[0]
     return node
+
+
+def _scale(node: fx.Node) -> tuple[object, ...]:
+    """Return the quantization of an operator of `_made_float`: a cast has a scale of 1."""
+    if is_dequantize(node):
+        return node.args[1:]
+    dtype = node.all_input_nodes[0].meta["val"].dtype
+    limits = (torch.iinfo(dtype).min, torch.iinfo(dtype).max) if dtype != torch.bool else (0, 1)
+    return 1.0, 0, *limits, dtype
