@@ -394,3 +394,24 @@ def test_a_model_takes_integers() -> None:
     torch.manual_seed(0)
     batches = [(torch.randint(0, 256, (1, 4), dtype=torch.uint8),) for _ in range(16)]
     assert built_quality(Counted(), CPU, batches) > 30
+
+
+class Kept(nn.Module):
+    """A state that is the sum of a function, whose range is fixed for the NPU, and of itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("h", torch.zeros(4, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.h = torch.tanh(self.layer(x)) + self.h * 0.5
+        return torch.sigmoid(x).log() + self.h
+
+
+def test_what_the_npu_quantizes_and_cannot_convert_is_the_cpus() -> None:
+    torch.manual_seed(0)
+    batches = [(torch.randn(4, 8),) for _ in range(16)]
+    built = api.build(Kept(), batches[0], target=NPU, calibration=batches)
+    assert built.manifest.quality.outputs[0].sqnr > 25
+    assert heterogeneous.REFUSED in {node.why for node in built.manifest.nodes}

@@ -33,6 +33,7 @@ CASES: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, i: torch.cat([x, i], 1),
     lambda x, i: torch.where(x > 0, i, x),
     lambda x, i: torch.where(x > 0, 2, i),
+    lambda x, i: torch.where(x > 0, i, 0.5),
     lambda x, i: (x > 0).sum(1),
     lambda x, i: (x > 0).cumsum(1),
     lambda x, i: i.clamp(min=0.5),

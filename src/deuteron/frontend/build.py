@@ -403,7 +403,7 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
 
 
 def _is_exported(session: Any, flow: Flow) -> bool:
-    """Run a session; False if the NPU rejected nodes."""
+    """Run a session; False if the NPU rejected nodes that the CPU can compute."""
     flow.stage = Stage.EXPORT
     try:
         session.export()
@@ -412,6 +412,8 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     except DeuteronError:
         raise
     except Exception as e:
+        if flow.leaves_refused_to_cpu():
+            return False
         failure = _failure(e, flow)
         if failure is e:
             raise

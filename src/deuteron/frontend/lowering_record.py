@@ -7,23 +7,24 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.builds.manifest import Node, Source
-from deuteron.frontend.nodes import nodes_of
+from deuteron.frontend.nodes import MARK, nodes_of
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.source_lines import source_of
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeNode:
-    """A node of the edge program: its name, operator and source line."""
+    """A node of the edge program: its name, operator, source line, and name when it was quantized for the NPU."""
 
     name: str
     operator: str
     source: Source | None
+    mark: str = ""
 
 
 def edge_node(node: fx.Node) -> EdgeNode:
     """Return the record of a node; the operator's name is that of PyTorch's registry, `aten::add.Tensor`."""
-    return EdgeNode(node.name, operator_name(node.target), source_of(node))
+    return EdgeNode(node.name, operator_name(node.target), source_of(node), node.meta.get("custom", {}).get(MARK, ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,17 @@ class Flow:
         """Remove the converter from Python's import system, where a run has put it."""
         self._stack.close()
 
+    def leaves_refused_to_cpu(self) -> bool:
+        """Keep nodes on the CPU that the NPU's backend has refused in this run; True if that needs another run."""
+        if (
+            self.stage is not Stage.LOWER
+            or not self._has_cortex_m
+            or not self.rejected.add_refused(self.recording.refused)
+        ):
+            return False
+        self.recording.clear()
+        return True
+
     def _batches(self) -> Iterable[Inputs]:
         """The batches that ranges are measured from, from the first."""
         return [self.sample] if self.calibration is None else self.calibration()
