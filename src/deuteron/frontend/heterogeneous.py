@@ -30,7 +30,6 @@ from deuteron.frontend.lowering_record import EdgeNode, Recording, edge_node
 from deuteron.frontend.nodes import MARK, QUANTIZED, WHY, computing, cpu_only_reason, nodes_of
 from deuteron.frontend.quantize import annotations
 
-
 REFUSED = "the NPU's backend cannot convert its quantization, which neighbours share"
 """The reason of a node that the NPU's partitioner took and its converter refused."""
 
@@ -249,9 +248,7 @@ def partitioner(
                 return PartitionResult(exported_program, {})
             for node in computing(exported_program.graph):
                 name = node.meta.get("custom", {}).get(QUANTIZED, "")
-                if reason := rejected.kept.get(name) or rejected.refused.get(name):
-                    npu_backend.keep(node, reason)
-                elif reason := cpu_only_reason(node):
+                if reason := rejected.kept.get(name) or rejected.refused.get(name) or cpu_only_reason(node):
                     npu_backend.keep(node, reason)
                 elif name in rejected.on_cpu:
                     node.meta[WHY] = rejected.on_cpu[name]

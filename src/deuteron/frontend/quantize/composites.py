@@ -446,7 +446,11 @@ def write_missing(model: fx.GraphModule) -> None:
     """Decompose, in place, operators and norms of orders that no backend has."""
     _replace(
         model,
-        lambda node: (node.target in _NOWHERE and _has_form(node)) or (_is_norm(node) and bool(node.args[1] != 1)),
+        lambda node: (
+            (node.target in _NOWHERE and _has_form(node))
+            or (_is_norm(node) and bool(node.args[1] != 1))
+            or (node.target is aten.addmm.default and bool(node.kwargs))  # whose factors Arm's passes fail on
+        ),
     )
 
 

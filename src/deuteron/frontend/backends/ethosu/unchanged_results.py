@@ -1,6 +1,7 @@
-"""Leaves to the CPU what a partition would return without computing: its inputs under another name, and constants.
+"""Leaves to the CPU what a partition cannot return: its inputs under another name, constants, and floats.
 
-Arm's backend folds such nodes. A partition whose result no operator writes is then refused by the TOSA reader.
+Arm's backend folds the first two. A partition whose result no operator writes is then refused by the TOSA reader. A
+float that leaves a partition is a moved value, which the partition would return quantized.
 """
 
 import torch
@@ -12,10 +13,11 @@ from deuteron.frontend.operators import base_name, is_dequantize, is_float, is_q
 
 _COPIES = frozenset({"_clone_dim_order", "_to_dim_order_copy", "alias_copy", "clone", "expand_copy", "view_copy"})
 _REASON = "the NPU would compute nothing: the value is a constant, or equals an input of the partition"
+_IS_FLOAT = "an operator on the CPU reads it as float, and a partition returns integers"
 
 
 def leave_to_cpu(program: ExportedProgram, tag: str) -> None:
-    """Remove the tag from nodes whose value leaves a partition and equals an input of it, or a constant.
+    """Remove the tag from nodes whose value leaves a partition and is float, a constant, or equals an input of it.
 
     Args:
         program: an edge program whose nodes have the names of their partitions in their metadata.
@@ -25,17 +27,19 @@ def leave_to_cpu(program: ExportedProgram, tag: str) -> None:
     for node in reversed(program.graph.nodes):
         inside = node.meta.get(tag)
         outside = [user for user in node.users if user.meta.get(tag) != inside]
-        if inside is None or node not in unchanged or not outside:
+        is_computed_float = node.op == "call_function" and is_float(node)
+        if inside is None or not outside or not (node in unchanged or is_computed_float):
             continue
-        if len(outside) == len(node.users) or not is_float(node) or node.op == "placeholder":
+        reason = _REASON if node in unchanged else _IS_FLOAT
+        if len(outside) == len(node.users) or not is_computed_float:
             del node.meta[tag]
-            node.meta[WHY] = _REASON
+            node.meta[WHY] = reason
             continue
         # A partition takes integers only, so its operators keep the float value.
         with program.graph.inserting_after(node):
             copied = program.graph.node_copy(node)
         del copied.meta[tag]
-        copied.meta[WHY] = _REASON
+        copied.meta[WHY] = reason
         for user in outside:
             user.replace_input_with(node, copied)
 
