@@ -304,8 +304,7 @@ class Flow:
         self._original = rewrite_equivalence.original(model, [self.sample, *self.further])
         boolean_indices.write(model)
         doubles.narrow(model, self.sample)
-        if self._has_cortex_m:
-            complex_numbers.write(model)
+        complex_numbers.write(model)
         check_exported(model, takes_complex=not self._has_cortex_m)
         self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)
