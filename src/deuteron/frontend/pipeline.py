@@ -333,6 +333,8 @@ class Flow:
         indexing.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             scatters.write(model)
+        else:
+            scatters.write_missing(model)
         resampling.write(model, weights=self.train is None)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
@@ -360,6 +362,7 @@ class Flow:
             )
             recurrent_layers.measure(model, self._batches)
         else:
+            decompositions.apply(model, cortex_m_decompositions.WITHOUT_KERNELS)
             signals.write(model)
         decompositions.write(model)
         if self._has_cortex_m:

@@ -50,15 +50,20 @@ _LOGARITHMS = (
     *(aten.special_xlogy.default, aten.special_xlogy.self_scalar, aten.special_xlogy.other_scalar),
 )
 
+WITHOUT_KERNELS: Mapping[object, Decomposition] = {
+    aten.avg_pool3d.default: arithmetic.averaged_depth,
+    aten.rrelu.default: arithmetic.rectified,
+}
+"""Decompositions of operators that neither ExecuTorch's backends nor its portable kernels have."""
+
 _OPERATORS: Mapping[object, Decomposition] = {
+    **WITHOUT_KERNELS,
     aten.div.Tensor: arithmetic.normalised,
     aten.instance_norm.default: arithmetic.instances,
     aten.glu.default: arithmetic.gated,
     aten.cosine_similarity.default: arithmetic.cosine,
-    aten.avg_pool3d.default: arithmetic.averaged_depth,
     aten.to.dtype: arithmetic.bool_to_float,
     aten.floor_divide.default: arithmetic.floored,
-    aten.rrelu.default: arithmetic.rectified,
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
     **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
     aten.matmul.default: attention.product,

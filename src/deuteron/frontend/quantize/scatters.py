@@ -20,6 +20,11 @@ def write(model: fx.GraphModule) -> None:
     apply(model, _DECOMPOSITIONS)
 
 
+def write_missing(model: fx.GraphModule) -> None:
+    """Decompose scattered extremes alone, which ExecuTorch's portable kernels do not have."""
+    apply(model, {aten.scatter_reduce.two: _reduced})
+
+
 @dataclass(frozen=True, slots=True)
 class _Scatter:
     """A scatter along the last dimension, as tensors of [..., places to write, 1] and the target of [..., places].
