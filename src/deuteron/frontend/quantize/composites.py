@@ -434,7 +434,8 @@ _TABLES = frozenset({aten.erfc.default, aten.exp2.default})
 _NOWHERE = frozenset(
     {
         *losses.FORMS, *_TABLES,
-        aten.addmv.default, aten.cummax.default, aten.cummin.default, aten.bilinear.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default,
+        aten.addmv.default, aten.cummax.default, aten.cummin.default,
+        aten.bilinear.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default,
         aten.isclose.default, aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
         torch.ops.prims.fma.default,
     }
