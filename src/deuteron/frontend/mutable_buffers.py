@@ -118,8 +118,12 @@ def write(
     inputs, buffers = inputs[:-count], inputs[-count:]
     output = graph.output_node()
     outputs = cast("list[fx.Node]", list(flat(output.args[0])))
+    constants = [node for node in graph.find_nodes(op="placeholder") if node.target in signature.inputs_to_buffers]
     for index, node in enumerate(outputs):
-        if _is_alias(node, buffers) and not (node in buffers and len(outputs) - count + buffers.index(node) == index):
+        variable = index - (len(outputs) - count)
+        is_itself = variable >= 0 and node is buffers[variable]
+        # ExecuTorch takes a constant in a buffer, as the new value of a variable, for that variable itself.
+        if (_is_alias(node, buffers) and not is_itself) or (variable >= 0 and node in constants):
             with graph.inserting_before(output):
                 outputs[index] = graph.call_function(clone, (node,))
             outputs[index].meta = dict(node.meta)

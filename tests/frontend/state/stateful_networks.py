@@ -177,6 +177,12 @@ def flagged_rarely_in_place(m: Any, x: Tensor) -> Tensor:
     return y
 
 
+def started(m: Any, x: Tensor) -> Tensor:
+    m.h = torch.where(m.seen, 0.5 * m.h + 0.5 * x, x)
+    m.seen = torch.tensor([True])
+    return m.h
+
+
 def delayed(m: Any, x: Tensor) -> Tensor:
     y = m.older + x
     m.older = m.old
@@ -335,6 +341,7 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
     "flagged": lambda: Keeps(flagged, seen=torch.zeros(1, dtype=torch.bool)),
     "flagged_rarely": lambda: Keeps(flagged_rarely, seen=torch.zeros(1, dtype=torch.bool)),
     "flagged_rarely_in_place": lambda: Keeps(flagged_rarely_in_place, seen=torch.zeros(1, dtype=torch.bool)),
+    "started": lambda: Keeps(started, h=row(), seen=torch.zeros(1, dtype=torch.bool)),
     "delayed": lambda: Keeps(delayed, old=row(), older=row()),
     "swapped": lambda: Keeps(swapped, old=row(), older=row()),
     "returned_before": lambda: Keeps(returned_before, h=row()),

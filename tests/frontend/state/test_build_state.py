@@ -70,6 +70,22 @@ def test_the_bias_of_a_layer_that_reads_state_has_the_scale_of_the_state(name: s
     assert subject.compare(arrays(24)).passed
 
 
+@pytest.mark.parametrize("target", ["cortex-m55", "ethos-u55-128"])
+def test_the_new_value_of_a_state_may_be_a_constant(target: str):
+    build = api.build(made("started"), stream(1)[0], target=target, calibration=stream(24))
+    assert build.manifest.quality.outputs[0].sqnr > 30
+    (method,) = pte.read(build.pte).methods
+    assert len(method.state) == 2
+
+
+@pytest.mark.parametrize("name", ["smoothed", "classified"])
+def test_an_npu_runs_the_layers_of_a_network_with_state(name: str):
+    """An export of a network with state is not strict, and lacks metadata that NXP's quantiser needs."""
+    build = api.build(made(name), stream(1)[0], target="imxrt700cm", calibration=stream(24))
+    assert build.manifest.quality.outputs[0].sqnr > 30
+    assert {node.partition for node in build.manifest.nodes} == {0}
+
+
 def test_a_program_with_state_that_computes_something_else_is_not_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
