@@ -251,7 +251,7 @@ def _fold() -> tuple[Any, Any]:
         def call(self, graph_module: fx.GraphModule) -> Any:
             result = base.call(self, graph_module)
             for node in result.graph_module.graph.nodes:
-                if node.meta.get("output_qparams") == {}:
+                if node.target is ops.aten.clamp.default and not node.meta.get("output_qparams", True):
                     del node.meta["output_qparams"]
             return result
 
