@@ -224,9 +224,7 @@ ZEROS = torch.zeros(1, 4)
 
 STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
     (lambda: Net(swapped_data, kept=ZEROS.clone()), "attribute `kept`", "m.kept.data = m.kept.data + x"),
-    (lambda: Net(first_input, kept=None), "attribute `kept`", "m.kept = x"),
     (lambda: Net(appended, kept=[]), "attribute `kept`", "m.kept.append(x)"),
-    (lambda: Net(appended, kept=collections.deque(maxlen=3)), "attribute `kept`", "m.kept.append(x)"),
     (lambda: Net(long_list, kept=[]), "attribute `kept`", "m.kept = [*m.kept, x][-20:]"),
     (lambda: Net(long_deque, kept=collections.deque(maxlen=20)), "attribute `kept`", "m.kept.append(x)"),
     (lambda: Net(long_tensor, kept=ZEROS.clone()), "attribute `kept`", "m.kept = torch.cat([m.kept, x])[-20:]"),
@@ -289,9 +287,9 @@ def test_tensors_in_attributes_are_variables(make: Callable[[], nn.Module], name
 
 
 def test_a_profiler_sees_its_run():
-    with cProfile.Profile() as profiler, pytest.raises(UnsupportedError) as caught:
-        observe(Net(toggled, kept=False), SAMPLES)
-    assert "at `m.kept = not m.kept`" in str(caught.value)
+    with cProfile.Profile() as profiler:
+        observed = observe(Net(toggled, kept=False), SAMPLES)
+    assert "at `m.kept = not m.kept`" in str(observed.refusal)
     assert any("toggled" in str(entry.code) for entry in profiler.getstats())
 
 
@@ -462,8 +460,8 @@ def test_too_few_example_inputs():
 @pytest.mark.parametrize("count", full.first([10_000, 210_000], 1))
 def test_state_beyond_many_values_is_found(count: int):
     others = [[object()] for _ in range(count)]
-    with pytest.raises(UnsupportedError, match="changes the attribute `kept`"):
-        observe(Net(toggled, a_others=others, kept=False), SAMPLES[:1])
+    observed = observe(Net(toggled, a_others=others, kept=False), SAMPLES[:1])
+    assert "changes the attribute `kept`" in str(observed.refusal)
 
 
 @pytest.mark.parametrize("values", [[3, 1, 2], [0, 0], [5, 5], [True, False], [True, True]])

@@ -159,6 +159,12 @@ def counted(m: Any, x: Tensor) -> Tensor:
     return torch.where(m.count > 3, x * 2, x)
 
 
+def counted_to(m: Any, x: Tensor) -> Tensor:
+    y = torch.where(m.count > 2, x * 2, x)
+    m.count = (m.count + 1).clamp(max=5)
+    return y
+
+
 def flagged(m: Any, x: Tensor) -> Tensor:
     y = torch.where(m.seen, x * 0.5, x)
     m.seen.logical_or_(x.amax() > 0.1)
@@ -175,6 +181,12 @@ def flagged_rarely_in_place(m: Any, x: Tensor) -> Tensor:
     y = torch.where(m.seen, x * 0.5, x)
     m.seen.logical_or_(x.amax() > 100.0)
     return y
+
+
+def started(m: Any, x: Tensor) -> Tensor:
+    m.h = torch.where(m.seen, 0.5 * m.h + 0.5 * x, x)
+    m.seen = torch.tensor([True])
+    return m.h
 
 
 def delayed(m: Any, x: Tensor) -> Tensor:
@@ -232,6 +244,46 @@ def from_numbers(m: Any, x: Tensor) -> Tensor:
     h, c = m.pair
     m.pair = (0.5 * h + x, 0.5 * c + 2 * x)
     return m.pair[0] * m.pair[1]
+
+
+def from_ones(m: Any, x: Tensor) -> Tensor:
+    if m.h is None:
+        m.h = torch.ones(1, WIDTH)
+    m.h = 0.5 * m.h + x
+    return m.h * 2
+
+
+def from_the_first(m: Any, x: Tensor) -> Tensor:
+    m.h = x if m.h is None else 0.5 * m.h + x
+    return m.h * 2
+
+
+def flagged_in_python(m: Any, x: Tensor) -> Tensor:
+    if m.is_first:
+        m.h.copy_(x)
+        m.is_first = False
+    else:
+        m.h.mul_(0.5).add_(x)
+    return m.h * 2
+
+
+def change(m: Any, x: Tensor) -> Tensor:
+    y = torch.zeros_like(x) if m.old is None else x - m.old
+    m.old = x
+    return y + x
+
+
+def ring_of_an_integer(m: Any, x: Tensor) -> Tensor:
+    m.cache[m.at] = x[0]
+    m.at = (m.at + 1) % 4
+    return m.cache.mean(0, keepdim=True)
+
+
+def every_other(m: Any, x: Tensor) -> Tensor:
+    m.is_odd = not m.is_odd
+    if m.is_odd:
+        m.h = torch.tanh(x)
+    return m.h + x
 
 
 class Recurrent(nn.Module):
@@ -332,9 +384,11 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
     "put_by_operator": lambda: Keeps(put_by_operator, cache=rows(), at=position()),
     "selected": lambda: Keeps(selected, cache=rows(), at=position()),
     "counted": lambda: Keeps(counted, count=position()),
+    "counted_to": lambda: Keeps(counted_to, count=position()),
     "flagged": lambda: Keeps(flagged, seen=torch.zeros(1, dtype=torch.bool)),
     "flagged_rarely": lambda: Keeps(flagged_rarely, seen=torch.zeros(1, dtype=torch.bool)),
     "flagged_rarely_in_place": lambda: Keeps(flagged_rarely_in_place, seen=torch.zeros(1, dtype=torch.bool)),
+    "started": lambda: Keeps(started, h=row(), seen=torch.zeros(1, dtype=torch.bool)),
     "delayed": lambda: Keeps(delayed, old=row(), older=row()),
     "swapped": lambda: Keeps(swapped, old=row(), older=row()),
     "returned_before": lambda: Keeps(returned_before, h=row()),
@@ -344,6 +398,13 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
     "looked_up": lambda: Keeps(looked_up, kept={}),
     "from_number": lambda: Keeps(from_number, mem=0.0),
     "from_numbers": lambda: Keeps(from_numbers, pair=(1, 0.5)),
+    "from_ones": lambda: Keeps(from_ones, h=None),
+    "from_the_first": lambda: Keeps(from_the_first, h=None),
+    "flagged_in_python": lambda: Keeps(flagged_in_python, h=row(), is_first=True),
+    "change": lambda: Keeps(change, old=None),
+    "filled_deque": lambda: Keeps(queued, frames=deque(maxlen=3)),
+    "ring_of_an_integer": lambda: Keeps(ring_of_an_integer, cache=rows(), at=0),
+    "every_other": lambda: Keeps(every_other, h=row(), is_odd=False),
     "lstm": lambda: Recurrent(nn.LSTM),
     "gru": lambda: Recurrent(nn.GRU),
     "rnn": lambda: Recurrent(nn.RNN),

@@ -77,10 +77,8 @@ def refused(module: nn.Module, samples: list[tuple[Tensor]]) -> DeuteronError:
 
 def test_a_start_with_none_is_compared_on_every_sample():
     silence_first = [(stateful_networks.row(),), *stream(2)]
-    error = refused(Starts(at_the_input=True), silence_first)
-    assert isinstance(error, StateError)
-    code = "self.h = x if self.at_the_input else 0.5 * x"
-    assert error.message == f"a run of the model changes the attribute `h`, and later runs read it, at `{code}`"
+    observed, _ = captured(Starts(at_the_input=True), silence_first)
+    assert [one.name for one in observed.variables] == ["h", "phase"]
     observed, graph = captured(Starts(at_the_input=False), silence_first)
     ((x,),) = stream(1)
     torch.testing.assert_close(run(graph, (x, observed.variables[0].initial)), (x, 0.5 * x))
@@ -124,9 +122,33 @@ def warming_up(m: Any, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
+    ("function", "kept"), [(first_kept, {}), (seldom, {}), (warming_up, deque(maxlen=3)), (fraction, 0.5)]
+)
+def test_a_first_run_that_computes_something_else_is_a_phase(function: Any, kept: object):
+    module = stateful_networks.Keeps(function, kept=kept).eval()
+    observed, graph = captured(module, stream(3))
+    assert observed.variables[-1].name == "phase"
+    ((x,),) = stream(1)
+    values = [one.initial for one in observed.variables]
+    with torch.no_grad():
+        for scale in (1e4, 1.0, 1e4, 1.0):
+            ours, *values = run(graph, (x * scale, *values))
+            torch.testing.assert_close(ours, module(x * scale))
+
+
+def test_python_values_that_repeat_late_or_never_are_refused():
+    def every_tenth(m: Any, x: Tensor) -> Tensor:
+        m.count = (m.count + 1) % 10
+        return x * 2 if m.count else x
+
+    error = refused(stateful_networks.Keeps(every_tenth, count=0).eval(), stream(3))
+    assert isinstance(error, StateError)
+    assert error.where is not None
+
+
+@pytest.mark.parametrize(
     ("function", "kept"),
     [
-        *((first_kept, {}), (seldom, {}), (warming_up, deque(maxlen=3)), (fraction, 0.5)),
         (written_twice, deque([stateful_networks.row()] * 2, maxlen=2)),
         (joined, [stateful_networks.row(), stateful_networks.row() + 1]),
     ],

@@ -130,6 +130,19 @@ class Valid(nn.Module):
         return self.head(functional.max_pool1d(x, 3).flatten(1))
 
 
+class Transposed(nn.Module):
+    """A causal convolution over time and features and its transposed one, as in networks that mask a spectrum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode = nn.Conv2d(1, 4, (2, 3), (1, 2), (1, 0))
+        self.decode = nn.ConvTranspose2d(4, 1, (3, 3), (1, 2), dilation=(2, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = functional.relu(self.encode(x.transpose(1, 2)[:, None])[:, :, :-1])
+        return torch.sigmoid(self.decode(y)[:, :, :-4])
+
+
 class Joined(nn.Module):
     """Concatenated branches with unlike delays, an average pool with padding, and a layer norm."""
 

@@ -38,6 +38,7 @@ STREAMED: dict[str, tuple[Callable[[], nn.Module], str, int, int]] = {
     "lstm, state": (partial(LSTM, "state"), "1:4", 6, 4 * 8),
     "valid": (networks.Valid, "2:6", 4, 0),
     "joined": (networks.Joined, "2:2", 1, 0),
+    "transposed": (networks.Transposed, "2:1", 1, 0),
     "excited": (networks.Excited, "2:2", 12, 6 * 2 + 8 * 22),
     "numbered": (networks.Numbered, "2:2", 12, 0),
     "same": (partial(networks.Same, pools=False), "2:2:1", 1, 0),

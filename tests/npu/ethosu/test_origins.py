@@ -133,6 +133,13 @@ def test_each_value_is_written_before_it_is_read() -> None:
     assert known.issuperset(values.outputs)
 
 
+def test_copies_of_constants_alone_are_not_scheduled() -> None:
+    """Vela lists no operation of a partition whose results are constants."""
+    database = databases.Database(dict.fromkeys(("source", "perf", "group", "queue"), ()), "npu 0")
+    copy = Operation(64, "copy", source=Span("weights", 0, 64), target=Span("scratch", 0, 64))
+    assert origins.schedule(Stream(CONFIGS[0], 96, (copy,)), database) == ()
+
+
 QUEUE = re.compile(r'(name="queue">.*?"scheduled_id"\n.*?\n).*?(\]\]>)', re.DOTALL)
 """Its first row."""
 HINT = "\n\nhint: build the model again; the file is damaged, or another version of Vela wrote it"

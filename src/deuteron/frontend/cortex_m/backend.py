@@ -229,7 +229,7 @@ def _fold() -> tuple[Any, Any]:
     """The pass that folds quantize and dequantize operators, with int8 results of linear layers, and its base class.
 
     PyTorch computes the results of int8 layers with an int32 bias in int32, and quotients of integers in float. A table
-    reads int8.
+    reads int8. An integer has no scale; the pass that fuses activations into sums fails at its bounds.
     """
     from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
     from executorch.exir.dialects._ops import ops as dialects
@@ -246,6 +246,13 @@ def _fold() -> tuple[Any, Any]:
             if op in (ops.aten.linear.default, ops.aten.div.Tensor) and args[0].data.dtype == torch.int8:
                 result = proxy(result.data.to(torch.int8), result.proxy)
                 self.tracer.set_metadata(result.node, result.data)
+            return result
+
+        def call(self, graph_module: fx.GraphModule) -> Any:
+            result = base.call(self, graph_module)
+            for node in result.graph_module.graph.nodes:
+                if node.target is ops.aten.clamp.default and not node.meta.get("output_qparams", True):
+                    del node.meta["output_qparams"]
             return result
 
     return Fold, base

@@ -15,7 +15,7 @@ from torch.fx.graph import CodeGen
 
 from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError, InputError, InternalError, UnsupportedError
-from deuteron.frontend.eager import blocks, embeddings
+from deuteron.frontend.eager import blocks, embeddings, phases
 from deuteron.frontend.eager.export_mode import in_export_mode
 from deuteron.frontend.eager.first_lines import first_difference, first_unlike, queries_mode, transform_line
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
@@ -55,10 +55,15 @@ def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> t
         shorter = observe(twin, observed.samples)
         pairs = zip(chain(*shorter.outputs), chain(*observed.outputs), strict=True)
         observed = observed if any(difference(*pair, TOLERANCE) for pair in pairs) else shorter
-    if observed.attributes and not observed.draws and (found := _capture_step(observed)) is not None:
+    try:
+        if observed.attributes and not observed.draws and (found := _capture_step(observed)) is not None:
+            return found
+        if observed.refusal is not None:
+            raise observed.refusal
+    except DeuteronError:
+        if observed.refusal is None or (found := _capture_phases(observed)) is None:
+            raise
         return found
-    if observed.refusal is not None:
-        raise observed.refusal
     return observed, capture(observed, program)
 
 
@@ -102,6 +107,38 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
         _check_start(found)
         return _without_settled(graph, found, binding, sequences) or (found, graph)
     raise observed.refusal or changed_state(attributes[0].place.path, attributes[0].source)
+
+
+def _capture_phases(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
+    """Return the graph of a module of which Python values decide what a run computes; None if they do not repeat."""
+
+    def export(step: nn.Module, values: Inputs, held: Sequence[object]) -> fx.GraphModule:
+        return _exported_run(observed, step, values, held)
+
+    try:
+        made = phases.combined(observed, export)
+    except Exception:  # noqa: BLE001 - whatever the module or its export raises: the refusal of the state stands
+        return None
+    if made is None:
+        return None
+    found = replace(observed, attributes=(), variables=made.variables)
+    count = made.count + _STEPS
+    sequences = [list(islice(cycle(observed.samples), max(count, len(observed.samples))))]
+    sequences += [[sample, *observed.samples] for sample in observed.samples[1:]]
+    sequences += [[_scaled(sample, by), sample] for by in _SCALES for sample in observed.samples]
+    return None if any(_compared_runs(made.graph, found, one) for one in sequences) else (found, made.graph)
+
+
+def _compared_runs(graph: fx.GraphModule, observed: Observed, samples: Sequence[Inputs]) -> str | None:
+    """Say how the outputs of a graph, which keeps its variables, differ from its module's; None if all agree."""
+    values = [one.initial for one in observed.variables]
+    for sample, wanted in zip(samples, observed.run(samples), strict=True):
+        results = run(graph, (*sample, *values))
+        outputs, values = results[: len(wanted)], list(results[len(wanted) :])
+        for one, other in zip(outputs, wanted, strict=True):
+            if text := difference(one, other, TOLERANCE):
+                return text
+    return None
 
 
 def _without_settled(
@@ -177,11 +214,16 @@ def _exported_step(
     inputs = copies(observed.samples[0])
     values = (*inputs, *(one.initial for one in variables))
     module = copied(observed.module)
-    step = in_export_mode(Step(module, attributes, assumed), observed.held(module))
-    with environment(observed.module), torch.no_grad(), quiet():
-        program = torch.export.export(step, values, strict=False)
+    graph = _exported_run(observed, Step(module, attributes, assumed), values, observed.held(module))
     names = [*argument_names(observed.module, len(inputs)), *(one.name.replace(".", "_") for one in variables)]
-    return renamed(_flat(program), names)
+    return renamed(graph, names)
+
+
+def _exported_run(observed: Observed, step: nn.Module, values: Inputs, held: Sequence[object]) -> fx.GraphModule:
+    """Return the flat graph of a function that runs a copy of the module; `held` are the values that it writes."""
+    step = in_export_mode(step, held)
+    with environment(observed.module), torch.no_grad(), quiet():
+        return _flat(torch.export.export(step, values, strict=False))
 
 
 def _compared_steps(graph: fx.GraphModule, observed: Observed, samples: Sequence[Inputs]) -> str | None:

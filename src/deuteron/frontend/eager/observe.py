@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 from deuteron.errors import InputError
 from deuteron.frontend.eager.copying import uncompiled, with_functions_of
 from deuteron.frontend.eager.outputs import Leaves, equal, leaves, unregistered
-from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
+from deuteron.frontend.eager.state import Place, Snapshot, first_assigned, tensors_that_copies_refuse
 from deuteron.frontend.eager.user_code import executed, is_only_written, returned_at, written_at
 from deuteron.frontend.eager.variables import Attribute, Binding, Variable, attribute_of, becomes_tensor
 from deuteron.frontend.export import StateError, changed_state
@@ -39,8 +39,9 @@ class Observed:
         outputs: the flattened outputs for each sample, each from a fresh copy.
         draws: whether outputs depend on the random seed.
         codes: the user's functions that ran.
-        attributes: those of which runs change tensors.
-        refusal: the error for a module whose outputs depend on earlier runs, unless `variables` explain it.
+        attributes: those of which runs change tensors; none if outputs may depend on other changes too.
+        refusal: the error for a module whose outputs depend on earlier runs, unless `variables` explain it; it names
+            the place and the line.
         variables: the tensors that live from run to run, which `eager.capture` has found to be all of its state.
         dataclasses: those of the outputs that PyTorch does not know.
         written: the places that runs change, or write an equal value to.
@@ -152,21 +153,26 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
 
     Raises:
         InputError: the module fails, returns values that are no tensors, or cannot be copied.
-        StateError: outputs depend, or may depend, on what earlier runs left in anything but tensors of the same shapes
-            in attributes; the error names the place and the line.
     """
     pristine = copied(module)  # raises errors before the snapshot looks at attributes
     with environment(module) as reached:
         # PyTorch imports packages when the stance is first set: their code is none of the module's
-        with torch.compiler.set_stance("force_eager"), executed(reached.codes) as codes:
-            values = _values(copied(pristine), samples[0])
+        twin = copied(pristine)
+        with (
+            torch.compiler.set_stance("force_eager"),
+            executed(reached.codes) as codes,
+            first_assigned(twin) as values_of_first,
+        ):
+            values = _values(twin, samples[0])
         kinds, outputs = unregistered(values), [_leaves(pristine, values)]
-        good = [samples[0]]
+        good, starts = [samples[0]], [values_of_first]
         for sample in samples[1:]:
             reached.restore()
             with suppress(InputError):  # a sample on which the module fails shows nothing
-                outputs.append(_run(copied(pristine), sample))
+                with first_assigned(twin := copied(pristine)) as values_of_first:
+                    outputs.append(_run(twin, sample))
                 good.append(sample)
+                starts.append(values_of_first)
         reached.restore()
         twin = copied(pristine)
         states, later = [Snapshot(twin)], list[Leaves]()
@@ -179,7 +185,12 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         places = [*{place.path: place for change in changes for place in change}.values()]
         first, last = Snapshot(pristine), states[-1]
         changed = (*places, *written())  # a write of an equal value is one of another value for other inputs
-        found = {place.path: attribute_of(place, first, last, written_at(codes, place.name)) for place in changed}
+        found = {
+            place.path: attribute_of(
+                place, first, last, written_at(codes, place.name), [one.get(place.path) for one in starts]
+            )
+            for place in changed
+        }
         attributes, refusal = tuple(filter(None, found.values())), None
         if not draws:
             if not all(map(equal, later, [*outputs, outputs[0]])):
@@ -197,9 +208,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
                 and not is_only_written(codes, place.name)
             ]
             if others:
-                raise _stateful(others, codes)
-            if refusal is not None and not attributes:
-                raise refusal
+                attributes, refusal = (), _stateful(others, codes)
     return Observed(
         pristine, tuple(good), tuple(outputs), draws, (*codes,), attributes, refusal, dataclasses=kinds, written=changed
     )

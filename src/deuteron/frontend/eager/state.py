@@ -9,7 +9,8 @@ import itertools
 import sys
 import types
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -17,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from deuteron.errors import InputError
 
@@ -103,6 +105,10 @@ class Snapshot:
                 found[place.path] = place
         return tuple(found.values())
 
+    def structure(self) -> dict[str, tuple[Place, object]]:
+        """Return the places with their contents, in which tensors have a dtype and a shape alone."""
+        return {key: (place, _without_numbers(content)) for key, (place, content) in self.values.items()}
+
     def watched(self) -> Callable[[], list[Place]]:
         """Return a function that lists the places whose tensors were written after this, even with equal values."""
         held = {place.path: (place, place.holder.get(place.name)) for place, _ in self.values.values()}
@@ -143,7 +149,7 @@ class Snapshot:
                 content = self._keep_tensor(value)
                 self.values[key] = place, (content, value.requires_grad)
                 continue
-            if _is_constant(value):
+            if is_constant(value):
                 self.values[key] = place, _constant(value)
                 continue
             if isinstance(value, types.GeneratorType):
@@ -389,7 +395,7 @@ def _items(visit: _Visit, items: Iterable[tuple[object, object]]) -> Iterator[_V
     if are_plain(item for _, item in listed):
         return
     for key, item in listed:
-        if not _is_constant(item):
+        if not is_constant(item):
             yield _Visit(f"{visit.key}[{key if isinstance(key, int) else _text(key)}]", visit.place, item)
 
 
@@ -413,7 +419,7 @@ def _named(code: types.CodeType) -> Iterator[str]:
 
 def _text(value: object) -> str:
     """A key of a container as text; an object's type, as its own text may be anything."""
-    return repr(value) if _is_constant(value) else str(type(value))
+    return repr(value) if is_constant(value) else str(type(value))
 
 
 def are_plain(values: Iterable[object]) -> bool:
@@ -421,7 +427,8 @@ def are_plain(values: Iterable[object]) -> bool:
     return set(map(type, values)) <= _PLAIN
 
 
-def _is_constant(value: object) -> bool:
+def is_constant(value: object) -> bool:
+    """Return True for a value that Python code cannot change."""
     return type(value) in _PLAIN or isinstance(value, _CONSTANTS)
 
 
@@ -469,6 +476,41 @@ def _size(fingerprint: object) -> object:
         return cast("tuple[Any, ...]", first)[:2]
     is_container = isinstance(first, type) and issubclass(first, _CONTAINERS)
     return (cast(object, first), len(second)) if is_container else None
+
+
+@contextmanager
+def first_assigned(module: nn.Module) -> Generator[dict[str, object]]:
+    """Record a copy of the first value that each attribute of a module is assigned in this context, by its path."""
+    paths = {id(part): path for path, part in cast(Any, module).named_modules(remove_duplicate=False)}
+    found: dict[str, object] = {}
+    assign = nn.Module.__setattr__
+
+    def recording(self: nn.Module, name: str, value: Any) -> None:
+        if id(self) in paths:
+            path = f"attribute `{f'{paths[id(self)]}.{name}' if paths[id(self)] else name}`"
+            if path not in found:
+                found[path] = pytree.tree_map_only(Tensor, _detached, value)
+        assign(self, name, value)
+
+    nn.Module.__setattr__ = recording
+    try:
+        yield found
+    finally:
+        nn.Module.__setattr__ = assign
+
+
+def _detached(value: Tensor) -> Tensor:
+    return value.detach().clone()
+
+
+def _without_numbers(fingerprint: object) -> object:
+    """Return the fingerprint of a tensor without its hash; others as they are."""
+    if isinstance(fingerprint, tuple):
+        first, *rest = cast("tuple[object, ...]", fingerprint)
+        if isinstance(first, tuple):
+            return (*cast("tuple[object, ...]", first)[:2], *rest)
+        return first, *rest
+    return fingerprint
 
 
 def digest(value: Tensor) -> object:

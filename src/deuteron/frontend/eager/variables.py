@@ -67,12 +67,15 @@ class Variable:
     source: Source | None = None
 
 
-def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source | None) -> Attribute | None:
+def attribute_of(
+    place: Place, before: Snapshot, after: Snapshot, source: Source | None, starts: Sequence[object] = ()
+) -> Attribute | None:
     """Return the attribute at a place if a run leaves tensors of the same structure, shapes and dtypes there.
 
-    None, or an entry that a dictionary lacks, becomes zeros; a number becomes a tensor of it. Most modules that start
-    so compute the same with tensors, which the comparison of the exported graph with the module decides, from the
-    start on every sample. Tensors become separate ones if they share memory before the first run and not later.
+    None becomes the value of `starts`, which first runs assign before any other, if it is the same in all of them, or
+    else zeros. An entry that a dictionary lacks becomes zeros too; a number becomes a tensor of it. Most modules that
+    start so compute the same with tensors, which the comparison of the exported graph with the module decides, from
+    the start on every sample. Tensors become separate ones if they share memory before the first run and not later.
     """
     first, later = before.find(place), after.find(place)
     if first is None or later is None or not place.path.startswith("attribute"):
@@ -81,6 +84,8 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
     if not _holds_tensors(new):
         return None
     start = _start(value, new)
+    if value is None and starts and all(_form(one) == _form(new) and _equal(one, starts[0]) for one in starts):
+        start = starts[0]
     if _form(start) != _form(new):
         return None
     memories = _memories_of(start), _memories_of(new)
@@ -112,6 +117,10 @@ def _start(value: Any, new: Any) -> Any:
     if isinstance(new, list | tuple) and len(cast("list[Any]", new)) == len(value):
         return pytree.tree_map(_start, value, new, is_leaf=lambda one: one is not value)
     return value
+
+
+def _equal(one: object, other: object) -> bool:
+    return equal(pytree.tree_leaves(one), pytree.tree_leaves(other))
 
 
 def _memories_of(value: object) -> tuple[int, ...]:

@@ -31,6 +31,16 @@ def fill(graph: fx.Graph) -> None:
         node.meta.update(origin)
 
 
+def name_functions(graph: fx.Graph) -> None:
+    """Name the function of each operator without one, as PyTorch does in a strict export alone.
+
+    ExecuTorch's NXP quantizer annotates no operator without it.
+    """
+    for node in graph.nodes:
+        if node.op == "call_function":
+            node.meta.setdefault("source_fn_stack", [(node.name, node.target)])
+
+
 def _replaced(old: fx.Node, new: str, user: fx.Node) -> None:  # noqa: ARG001 - called by name
     """Copy the source line of a replaced node to its replacement and to the new nodes that this reads."""
     origin, node = _origin(old), _near(old, new)

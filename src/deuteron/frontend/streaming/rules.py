@@ -163,6 +163,31 @@ def _conv(op: Operator) -> Step | None:
     return replace(step, target=aten.conv1d.default if len(kernel) == 1 else aten.conv2d.default)
 
 
+def _conv_transpose(op: Operator) -> Step | None:
+    """Return the step of a transposed convolution with one result for each frame, which is a convolution over time."""
+    kernel = shape_of(op.given["weight"])[2:]
+    place = op.frames.axis - (len(shape_of(op.node)) - len(kernel))
+    if place < 0:
+        return Step(op.frames) if op.frames.axis == 0 and len(shape_of(op.node)) == len(kernel) + 2 else None
+    stride, dilation, padding, output_padding = (
+        _of_all(op.given[name], kernel) for name in ("stride", "dilation", "padding", "output_padding")
+    )
+    if stride[place] != 1 or output_padding[place]:
+        return None
+    reach = (kernel[place] - 1) * dilation[place]
+    before = reach - padding[place]
+    found = op.frames.windows(
+        op.node,
+        shape_of(op.node)[op.frames.axis],
+        kernel[place],
+        stride=1,
+        dilation=dilation[place],
+        before=before,
+    )
+    padding[place] = reach
+    return _reading(op.node, op.frames, found, before, lambda _: {"padding": padding})
+
+
 def _of_all(value: object, kernel: Sequence[int]) -> list[int]:
     """Return a number per dimension of a window."""
     listed = [value] if isinstance(value, int) else list(cast("Sequence[int]", value))
@@ -330,6 +355,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("linalg_vector_norm", "logsumexp"), _reduction),
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten"), _reshape),
     **dict.fromkeys(("conv1d", "conv2d"), _conv),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d"), _conv_transpose),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"), _pool),
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), _adaptive),
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),

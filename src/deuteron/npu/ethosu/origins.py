@@ -66,9 +66,12 @@ def schedule(stream: Stream, database: Database) -> tuple[Scheduled, ...]:
 
 
 def _owners(operations: Sequence[Operation], database: Database) -> list[str]:
-    """Return the scheduled operation of each operation of a stream: the first whose commands end after it."""
+    """Return the scheduled operation of each operation of a stream: the first whose commands end after it.
+
+    Vela does not schedule the copies of a stream that computes nothing: its results are constants.
+    """
     ends = [(database.number(row, "offset"), row["scheduled_id"]) for row in database.rows("queue")]
-    if not operations:
+    if not ends and all(operation.kind == "copy" for operation in operations):
         return []
     if sorted(ends) != ends or not ends or ends[-1][0] < operations[-1].offset:
         message = "Vela's debug database belongs to another command stream"

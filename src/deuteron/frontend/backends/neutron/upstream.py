@@ -167,6 +167,7 @@ def quantizer(target: str, converter: Converter) -> Any:
             return _rewritten(spec, model)
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            source_propagation.name_functions(model.graph)
             if converter is Converter.OPEN:
                 # Chains are annotated in place of the backend's groups, whose later nodes share the chain's scale.
                 NeutronQuantizer(spec).annotate(model)
