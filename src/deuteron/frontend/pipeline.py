@@ -64,6 +64,7 @@ from deuteron.frontend.quantize import (
     rewrite_equivalence,
     scatters,
     signals,
+    split_concatenations,
     synonyms,
     training,
     unpools,
@@ -336,6 +337,8 @@ class Flow:
         batches.write(model)
         norms.write(model)
         upstream.fold_batch_norms(model)
+        if self.options.activations is Activations.INT8 and self.train is None:
+            split_concatenations.split(model, self._batches())
         if self.options.equalise:
             equalise.equalise(model, self._batches())
         if self.options.corrects_biases:
