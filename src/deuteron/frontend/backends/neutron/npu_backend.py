@@ -14,7 +14,7 @@ from deuteron.builds.manifest import Partition, Source
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, FormatError, InternalError, UnsupportedError, all_refused
 from deuteron.frontend.backends.interface import NpuBackend, OnTagged
-from deuteron.frontend.backends.neutron import decompositions, delegation_reasons, upstream
+from deuteron.frontend.backends.neutron import decompositions, delegation_reasons, image_formats, upstream
 from deuteron.frontend.backends.neutron.handles import debug_handle_map
 from deuteron.frontend.backends.neutron.partition import (
     describe,
@@ -52,7 +52,8 @@ class NeutronNpuBackend(NpuBackend):
     @contextmanager
     def lowering(self, recording: Recording) -> Generator[None]:
         """A context with the converter installed and the partitions recorded."""
-        with upstream.converter(self._options) as self._session, upstream.observed(recording):
+        converter = upstream.converter(self._options)
+        with converter as self._session, image_formats.corrected(), upstream.observed(recording):
             yield
 
     def write(self, model: fx.GraphModule) -> None:
