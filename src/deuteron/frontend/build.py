@@ -412,6 +412,9 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     except DeuteronError:
         raise
     except Exception as e:
+        if flow.rejected.leave(flow.npu_backend.without_work(flow.recording)):
+            flow.recording.clear()
+            return False
         failure = _failure(e, flow)
         if failure is e:
             raise

@@ -43,12 +43,14 @@ class RejectedNodes:
         kept: nodes that must stay on the CPU, by their names at quantisation, and why.
         on_cpu: all nodes that stay on the CPU, by their names at quantisation, and why.
         edge: the edge operators that they became, by name.
+        idle: nodes for which the NPU has nothing to compute, by their names at quantisation, and why.
         is_left_over: whether a lowering ended with LeftOverError, and the same model is to be quantised again.
     """
 
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
     on_cpu: dict[str, str] = field(default_factory=dict[str, str])
     edge: dict[str, EdgeNode] = field(default_factory=dict[str, EdgeNode])
+    idle: dict[str, str] = field(default_factory=dict[str, str])
     is_left_over: bool = False
 
     def __post_init__(self) -> None:
@@ -59,6 +61,14 @@ class RejectedNodes:
         self.on_cpu.clear()
         self.on_cpu |= self.kept
         self.edge.clear()
+        self.idle.clear()
+
+    def leave(self, names: Collection[str]) -> bool:
+        """Leave nodes to the CPU for which the NPU has nothing to compute; True if the model is to be quantised again."""
+        self.is_left_over = not self.idle.keys() >= set(names)
+        self.idle |= dict.fromkeys(names, "the NPU has nothing to compute for it")
+        self.on_cpu |= self.idle
+        return self.is_left_over
 
     def add(self, program: ExportedProgram) -> bool:
         """Add the rejected nodes of a partitioned edge program; True if there are any."""
@@ -236,6 +246,8 @@ def partitioner(
                 name = node.meta.get("custom", {}).get(QUANTIZED, "")
                 if name in rejected.kept:
                     npu_backend.keep(node, rejected.kept[name])
+                elif name in rejected.idle:
+                    npu_backend.keep(node, rejected.idle[name])
                 elif reason := cpu_only_reason(node):
                     npu_backend.keep(node, reason)
                 elif name in rejected.on_cpu:

@@ -1,7 +1,7 @@
 """The interface of an NPU back end: the steps of a build that depend on ExecuTorch's backend for the NPU."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -84,6 +84,11 @@ class NpuBackend(ABC):
     @abstractmethod
     def failure(self, recording: Recording[Any]) -> DeuteronError | None:
         """The reason for a failed lowering, as the backend or its compiler reports it; None if neither does."""
+
+    def without_work(self, recording: Recording[Any]) -> Collection[str]:
+        """The names at quantisation of nodes that ended a lowering because the NPU has nothing to compute for them."""
+        del recording
+        return ()
 
     @abstractmethod
     def placed_in_memory(self, manager: Any, recording: Recording[Any]) -> Any:

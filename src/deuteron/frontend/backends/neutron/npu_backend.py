@@ -1,6 +1,6 @@
 """The back end of a Neutron: ExecuTorch's NXP backend, and the converter that it calls."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -102,6 +102,11 @@ class NeutronNpuBackend(NpuBackend):
                 hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
             )
         return all_refused([_badly_quantized(node) for node in recording.refused]) if recording.refused else None
+
+    def without_work(self, recording: Recording) -> Collection[str]:
+        """The nodes of a partition whose operators were all optimised away: they only give memory another shape."""
+        last = recording.partitions[-1:]
+        return last[0].marks if last and last[0].is_empty else ()
 
     def placed_in_memory(self, manager: Any, recording: Recording) -> Any:
         """The manager; partitions that do not fit together with ExecuTorch's tensors are planned jointly."""
