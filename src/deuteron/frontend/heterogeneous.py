@@ -64,7 +64,7 @@ class RejectedNodes:
         self.idle.clear()
 
     def leave(self, names: Collection[str]) -> bool:
-        """Leave nodes to the CPU for which the NPU has nothing to compute; True if the model is to be quantised again."""
+        """Leave nodes to the CPU for which the NPU computes nothing; True if the model is to be quantised again."""
         self.is_left_over = not self.idle.keys() >= set(names)
         self.idle |= dict.fromkeys(names, "the NPU has nothing to compute for it")
         self.on_cpu |= self.idle
