@@ -67,3 +67,26 @@ def test_a_partition_of_one_permutation_before_the_cpu(tmp_path: Path):
     api.build(Rows().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
     compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
     assert compared.passed, compared.failures()
+
+
+class Masked(nn.Module):
+    """A spectrum times a complex mask that is computed from it, with the channels last: slices of permuted images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask = nn.Conv2d(2, 2, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        spectrum = x.permute(0, 3, 2, 1)
+        mask = torch.tanh(self.mask(spectrum))
+        real = spectrum[:, 0] * mask[:, 0] - spectrum[:, 1] * mask[:, 1]
+        imaginary = spectrum[:, 1] * mask[:, 0] + spectrum[:, 0] * mask[:, 1]
+        return torch.stack([real, imaginary], 1).permute(0, 3, 2, 1)
+
+
+def test_slices_of_permuted_images(tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 8, 6, 2),) for _ in range(4)]
+    api.build(Masked().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()

@@ -1,8 +1,8 @@
-"""Corrects the formats that ExecuTorch's NXP backend gives to the images that a partition reads and returns.
+"""Corrects the formats that ExecuTorch's NXP backend gives to images.
 
-The backend makes images channels last inside a partition. It forgets so of an input or an output that a permutation, a
-reshape or a reduction reads or computes, and so of one in channels-last memory beside which its optimiser removes a
-permutation. Elements of such images would be in another order.
+The backend makes images channels last inside a partition. It forgets so of an image that a permutation, a reshape or a
+reduction reads or computes, and so of an input in channels-last memory beside which its optimiser removes a permutation.
+Elements of inputs and outputs would be in another order, and slices of another dimension.
 """
 
 from collections.abc import Callable, Generator
@@ -35,17 +35,17 @@ def corrected() -> Generator[None]:
 
         return convert
 
-    def assigning(original: Callable[..., Any]) -> Callable[..., Any]:
-        def assign(self: Any, signature: Any) -> None:
-            original(self, signature)
-            graph = self.get_sub_graph()
-            for tensor in (*graph.inputs.tmp_inputs, *graph.outputs.tmp_outputs):
-                if tuple(tensor.shape.vector) == images.get(tensor.name):
-                    tensor.tensor_format = DataFormat.CHANNELS_LAST
+    def appending(original: Callable[..., Any]) -> Callable[..., Any]:
+        def append(self: Any, ops_to_add: list[Any]) -> None:
+            original(self, ops_to_add)
+            for op in ops_to_add:
+                for tensor in (*op.tmp_inputs, *op.tmp_outputs):
+                    if tuple(tensor.shape.vector) == images.get(tensor.name):
+                        tensor.tensor_format = DataFormat.CHANNELS_LAST
 
-        return assign
+        return append
 
-    with replaced(private_apis.NXP_TO_TFLITE, converting), replaced(private_apis.NXP_ASSIGN_IO, assigning):
+    with replaced(private_apis.NXP_TO_TFLITE, converting), replaced(private_apis.NXP_APPEND_OPERATORS, appending):
         yield
 
 
