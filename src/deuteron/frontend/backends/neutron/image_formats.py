@@ -1,7 +1,7 @@
 """Corrects the formats that ExecuTorch's NXP backend gives to images.
 
 The backend makes images channels last inside a partition. It forgets so of an image that a permutation, a reshape or a
-reduction reads or computes, and so of an input in channels-last memory beside which its optimiser removes a permutation.
+reduction reads or computes, and so of an input in channels-last memory if its optimiser removes a permutation of it.
 Elements of inputs and outputs would be in another order, and slices of another dimension.
 """
 
