@@ -33,7 +33,9 @@ def split(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
         model: the exported float model.
         batches: float32 inputs of the model.
     """
-    found = [node for node in model.graph.find_nodes(op="call_function", target=aten.cat.default) if _is_read(node)]
+    found = [
+        node for node in model.graph.find_nodes(op="call_function", target=aten.cat.default) if _is_read(model, node)
+    ]
     if not found:
         return
     run = _Sizes(model, {part for node in found for part in _parts(node)})
@@ -49,7 +51,7 @@ def _parts(concatenation: fx.Node) -> list[fx.Node]:
     return cast("list[fx.Node]", concatenation.args[0])
 
 
-def _is_read(concatenation: fx.Node) -> bool:
+def _is_read(model: fx.GraphModule, concatenation: fx.Node) -> bool:
     """True if layers with constant weights alone read a concatenation of channels."""
     value, dim = cast(Tensor, concatenation.meta["val"]), cast(int, (*concatenation.args, 0)[1])
     place = dim % value.dim() - value.dim()
@@ -58,7 +60,7 @@ def _is_read(concatenation: fx.Node) -> bool:
         and user.args[0] is concatenation
         and not user.kwargs
         and cast(fx.Node, user.args[1]).op == "get_attr"
-        and cast(fx.Node, user.args[1]).meta["val"].shape[1] == value.shape[place]
+        and value_of(model, cast(fx.Node, user.args[1])).shape[1] == value.shape[place]
         for user in concatenation.users
     )
 
