@@ -53,7 +53,7 @@ wheel: $(STAMP) ## Build the wheel for this platform into dist/; released ones c
 	@echo "== wheel"
 	@$(PY) -m pip wheel -q --no-deps --no-build-isolation --wheel-dir dist .
 
-demo: native ## Train, quantise, compile and run the digits model; prints accuracy and sizes
+demo: native ## Train, quantize, compile and run the digits model; prints accuracy and sizes
 	@echo "== demo"
 	@$(PY) examples/digits_demo.py $(if $(V),--verbose)
 

@@ -46,11 +46,11 @@ STEPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model, quantised in one way for one target.
+    """One model, quantized in one way for one target.
 
     Attributes:
         model: its name.
-        mode: how it was quantised.
+        mode: how it was quantized.
         target: for what.
         npu_nodes: nodes of the model on the NPU.
         cpu_nodes: nodes of the model on the CPU.
@@ -59,7 +59,7 @@ class Row:
         cpu_operators: what the CPU runs, with what was added for it.
         npu_differs: results of the NPU that are not the interpreter's.
         program_differs: outputs, and inputs of the NPU, that are not those of the lowered program run by PyTorch.
-        steps: the largest difference of an output to the quantised model's.
+        steps: the largest difference of an output to the quantized model's.
         ties: results of the NPU's operators that PyTorch's float32 rounds otherwise; beyond ties it may not.
         broken: bounds that do not hold, of `compare`'s.
     """
@@ -86,7 +86,7 @@ class Row:
 
 
 def trainer(model: Model) -> Callable[[fx.GraphModule], Iterator[float]]:
-    """A function that trains a little, towards the outputs that the model has before it is quantised."""
+    """A function that trains a little, towards the outputs that the model has before it is quantized."""
     batches = [batch for batch, _ in zip(_batches(model), range(STEPS), strict=False)]
     with torch.no_grad():
         wanted = [model.module(*batch) for batch in batches]

@@ -5,7 +5,7 @@ Each Python file of the folder has a list `NETWORKS` of functions without parame
 last quarter of these batches is kept for the measurement. Without batches, inputs are random, with the mean and the
 deviation of the example inputs.
 
-A network agrees if the program gives what quantised PyTorch gives (`--compare`), and its worst output is at least
+A network agrees if the program gives what quantized PyTorch gives (`--compare`), and its worst output is at least
 `--least` dB from the eager module on fresh samples. Each build runs in a separate process, which ends after `--most`
 seconds of processor time. Rows are kept in `--rows FILE`, and not measured again. With `--check`, `deuteron check` of
 each network and target comes first, and must say the outcome of the build.
@@ -51,7 +51,7 @@ class Row:
     Attributes:
         network: `file:function`.
         target: of the build.
-        outcome: agrees, differs (from quantised PyTorch), poor (fewer dB than `--least`), refused, failed, or stopped.
+        outcome: agrees, differs (from quantized PyTorch), poor (fewer dB than `--least`), refused, failed, or stopped.
         sqnr: of the worst output against the eager module, in dB.
         seconds: of processor time for the build.
         message: the error.

@@ -1,6 +1,6 @@
 """Random small modules with dtypes, views, writes in place, control flow and state: a build computes what they do.
 
-The bench exports and rewrites each module as a build does, up to quantisation, and compares it with eager PyTorch: the
+The bench exports and rewrites each module as a build does, up to quantization, and compares it with eager PyTorch: the
 same values, dtypes and shapes, or a refusal with a line and a hint. It also builds one of 25 as a whole, and judges it
 as the bench of semantics does. Hypothesis shrinks what fails; a chunk of modules ends at its first failure.
 

@@ -1,7 +1,7 @@
 """Streams of 1,000 hops: the board's bits against the host's, SQNR at both ends, and what a stream saves.
 
 A row is one network on one target, built for a window of 100 frames and for hops of 2 new ones. SQNR is of the host's
-outputs in the first and the last 100 hops, against the float module stepped in the same order, and against quantised
+outputs in the first and the last 100 hops, against the float module stepped in the same order, and against quantized
 PyTorch. The last must be within 1 dB of the first. On an emulated board with the target's core all outputs must be the
 host's bit for bit; it counts the instructions of a window and of a hop. A multiply-accumulate is of the float graph.
 
@@ -48,7 +48,7 @@ class Row:
         instructions: on it, of a window and of a hop; 0 without one.
         is_equal: whether all outputs of the board are the host's.
         floats: SQNR (dB) against the float module in the first and the last hops.
-        quantised: SQNR (dB) against quantised PyTorch.
+        quantized: SQNR (dB) against quantized PyTorch.
         problem: why there is no program.
     """
 
@@ -61,7 +61,7 @@ class Row:
     instructions: tuple[int, ...] = (0, 0)
     is_equal: bool = True
     floats: tuple[float, ...] = (0.0, 0.0)
-    quantised: tuple[float, ...] = (0.0, 0.0)
+    quantized: tuple[float, ...] = (0.0, 0.0)
     problem: str = ""
 
     def problems(self) -> list[str]:
@@ -174,7 +174,7 @@ def results(options: argparse.Namespace) -> Results:
         "instructions: window, hop": pair("instructions"),
         "host bits": "is_equal",
         "dB to float: first, last": pair("floats", ".1f"),
-        "dB to quantised": pair("quantised", ".1f"),
+        "dB to quantized": pair("quantized", ".1f"),
     }
     rows = [row for row in found if not row.problem]
     return Results("counted", found, [table(rows, columns)], [one for row in found for one in row.problems()])

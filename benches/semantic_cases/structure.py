@@ -281,7 +281,7 @@ class LowRank(nn.Module):
 
 
 class FakeQuantized(nn.Module):
-    """Rounds its weights and values as quantisers in training do."""
+    """Rounds its weights and values as quantizers in training do."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -77,7 +77,7 @@ def fit(split: Split) -> DigitsCnn:
 
 
 def train(model: nn.Module) -> Iterator[float]:
-    """The mean loss of each epoch of quantisation-aware training, for `deuteron build digits --use-qat`."""
+    """The mean loss of each epoch of quantization-aware training, for `deuteron build digits --use-qat`."""
     training, _ = data()
     torch.manual_seed(0)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)

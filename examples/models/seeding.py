@@ -1,7 +1,7 @@
 """Seeded inputs and seeded weights for the reference models that are not trained.
 
 With PyTorch's default initialisation the activations of a deep network shrink layer by layer until every value
-quantises to its zero point, and a comparison of such a network compares nothing. `seeded` therefore sets the batch
+quantizes to its zero point, and a comparison of such a network compares nothing. `seeded` therefore sets the batch
 norms to the statistics of seeded inputs, as training would, so that every layer works over its whole range.
 
 Deep networks of random weights are also chaotic: one result that rounds the other way in an early layer changes the

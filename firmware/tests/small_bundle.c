@@ -117,7 +117,7 @@ void small_fill(small_buffers_t *buffers, uint64_t seed)
     }
 }
 
-static int quantised(const small_buffers_t *buffers, int index)
+static int quantized(const small_buffers_t *buffers, int index)
 {
     float x;
     memcpy(&x, buffers->memory[0] + 1 + (size_t)index * sizeof x, sizeof x);
@@ -134,7 +134,7 @@ bool small_is_right(const small_buffers_t *buffers)
 {
     bool right = memcmp(buffers->outputs[2], ceiling, sizeof ceiling) == 0;
     for (int i = 0; i < SMALL_COUNT; i++) {
-        int x = quantised(buffers, i % ROWS * COLUMNS + i / ROWS);
+        int x = quantized(buffers, i % ROWS * COLUMNS + i / ROWS);
         int limit = ((const int8_t *)buffers->inputs[1])[i];
         int high = -1 - x > limit ? -1 - x : limit;
         int low = high < ceiling[i] ? high : ceiling[i];

@@ -116,7 +116,7 @@ static const word_case_t words_refused[] = {
     VALUE(SMALL_Y, BYTES, 44, OPERATOR, SMALL_DEQUANTIZE),
     VALUE(SMALL_Y, TYPE, DTN_TYPE_S32, OPERATOR, SMALL_DEQUANTIZE),
     VALUE(SMALL_LOW, TYPE, DTN_TYPE_BOOL, OPERATOR, SMALL_DEQUANTIZE),
-    /* Operators: parameters; quantise has scale, zero point, minimum, maximum. */
+    /* Operators: parameters; quantize has scale, zero point, minimum, maximum. */
     WORD(SMALL_QUANTIZE, QUANTIZE, 3, 128, OPERATOR),
     WORD(SMALL_QUANTIZE, QUANTIZE, 3, 0xFFFFFF7F, OPERATOR),
     WORD(SMALL_QUANTIZE, QUANTIZE, 4, 0xFFFFFF7F, OPERATOR),

@@ -43,7 +43,7 @@ def requants(factors: Sequence[Fraction], bits: int = MULTIPLIER_BITS) -> tuple[
     """Return multipliers with a common shift for `factors`: the largest uses all bits, all round half to even.
 
     Raises:
-        UnsupportedError: the largest factor is out of range, which no reasonable quantisation reaches.
+        UnsupportedError: the largest factor is out of range, which no reasonable quantization reaches.
     """
     largest = max(factors)
     if min(factors) < 0 or largest >= 1 << (bits - 1):

@@ -183,7 +183,7 @@ class Maker:
 
 
 def edges() -> Program:
-    """Quantise, run a partition, dequantise one of its outputs and give the other as it is."""
+    """Quantize, run a partition, dequantize one of its outputs and give the other as it is."""
     make = Maker()
     x, q = make.tensor((1, 4, 4, 2), "float32"), make.tensor((1, 4, 4, 2))
     y, t, f = make.tensor((1, 8)), make.tensor((2, 1, 4, 4)), make.tensor((1, 8), "float32")

@@ -115,7 +115,7 @@ def test_builds_that_fetch_weights_have_an_area_for_them(name: str, partitions: 
     assert [delegate.partition.fetches_weights for delegate in delegates] == [True] * partitions
 
 
-def test_odd_numbers_are_quantised_alike(built: Built, firmware: HostFirmware, tmp_path: Path) -> None:
+def test_odd_numbers_are_quantized_alike(built: Built, firmware: HostFirmware, tmp_path: Path) -> None:
     directory = built("two")
     bundle = bundle_of(directory)
     host = firmware.load(bundle, tmp_path / "two")

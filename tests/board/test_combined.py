@@ -1,4 +1,4 @@
-"""Models of NPU and Cortex-M: the NPU computes what was quantised, boards give the bits of ExecuTorch's runtime."""
+"""Models of NPU and Cortex-M: the NPU computes what was quantized, boards give the bits of ExecuTorch's runtime."""
 
 from dataclasses import replace
 from pathlib import Path

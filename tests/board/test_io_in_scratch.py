@@ -106,7 +106,7 @@ def test_where_they_cannot_lie_there_always_is_refused() -> None:
         "partition alone, and none of them is both"
     )
     assert caught.value.hint == (
-        "leave it to `--io-in-scratch auto`, or quantising to the application with `--remove-quant-io-ops`"
+        "leave it to `--io-in-scratch auto`, or quantizing to the application with `--remove-quant-io-ops`"
     )
 
 

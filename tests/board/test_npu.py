@@ -27,7 +27,7 @@ def linked(bundle: Bundle, folder: Path) -> set[str]:
 
 
 def without_partition() -> Bundle:
-    """A program that quantises and dequantises."""
+    """A program that quantizes and dequantizes."""
     make = programs.Maker()
     x, q, y = make.tensor((1, 8), "float32"), make.tensor((1, 8)), make.tensor((1, 8), "float32")
     make.quantize(x, q)

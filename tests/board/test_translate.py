@@ -202,12 +202,12 @@ def quantize(**numbers: object) -> Program:
         (unary(QUANTIZE), "has arguments that this version of Deuteron does not know"),
     ],
 )
-def test_numbers_of_quantisation_are_checked(program: Program, why: str) -> None:
+def test_numbers_of_quantization_are_checked(program: Program, why: str) -> None:
     text = f"instruction 0 of `forward`: the operator `{QUANTIZE}` {why}"
     assert refusal(program) == f"{text}\n\nhint: {OPERATORS_HINT}"
 
 
-def test_types_of_quantisation_are_checked() -> None:
+def test_types_of_quantization_are_checked() -> None:
     def message(x: str, y: str, *, back: bool = False) -> str:
         make = Maker()
         a, b = make.tensor((2, 3), x), make.tensor((2, 3), y)
@@ -221,7 +221,7 @@ def test_types_of_quantisation_are_checked() -> None:
     assert message("int8", "int32", back=True) == "writes int32 , firmware supports float32 only"
 
 
-def test_layouts_of_quantisation_must_be_equal() -> None:
+def test_layouts_of_quantization_must_be_equal() -> None:
     make = Maker()
     x, y = make.tensor((1, 4, 3, 5), "float32", NHWC), make.tensor((1, 4, 3, 5))
     make.quantize(x, y)

@@ -43,7 +43,7 @@ MANIFEST = m.Manifest(
             dataflow=Dataflow(("in",), ("out",), (Constant("w", 0, 16),), (("in+0", "w+0", "out+0"),)),
         ),
     ),
-    cpu_ops=(m.CpuOp("quantized_decomposed::quantize_per_tensor", "q", (), "", "quantises", Work.QUANTIZE, 8),),
+    cpu_ops=(m.CpuOp("quantized_decomposed::quantize_per_tensor", "q", (), "", "quantizes", Work.QUANTIZE, 8),),
     warnings=("no calibration data",),
 )
 

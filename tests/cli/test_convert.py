@@ -293,7 +293,7 @@ def test_a_model_that_is_not_int8(deuteron: Run, net: Path, tmp_path: Path):
             1,
             "",
             f"error: `{net}`: {problem}graph input `x` is {dtype}; INT8 is allowed\n\n"
-            "hint: quantise the whole model to int8, inputs and outputs too; TensorFlow's converter has "
+            "hint: quantize the whole model to int8, inputs and outputs too; TensorFlow's converter has "
             "`inference_input_type` and `inference_output_type` for that\n",
         )
 

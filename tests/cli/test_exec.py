@@ -54,7 +54,7 @@ MERGE = "python -m eiq_neutron_sdk.neutron_library_utils.merge_kernel_selection_
 def test_executorchs_script_word_for_word(folder: Path) -> None:
     assert api.execute(AOT.split()) == 0
     nodes = api.explain(folder / "linear_nxp_delegate.pte").manifest.nodes
-    assert [node.partition for node in nodes] == [None] * len(nodes), "it was not quantised"
+    assert [node.partition for node in nodes] == [None] * len(nodes), "it was not quantized"
 
 
 def test_nxps_command_merges_what_the_converter_wrote(folder: Path) -> None:

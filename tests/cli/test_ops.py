@@ -13,9 +13,9 @@ Run = Callable[..., Result]
 
 GENERAL = """\
 all operators
-  Operands and results are i8 with quantisation.
+  Operands and results are i8 with quantization.
   The result has the shape that the operator gives.
-  Quantisation is per tensor, but for weights and their biases.
+  Quantization is per tensor, but for weights and their biases.
   A clamp is an interval within -128..127.
   Fused activations are NONE, RELU, RELU_N1_TO_1, RELU6.
 """
@@ -24,7 +24,7 @@ all operators
 def test_operators_are_found_by_their_name_and_their_edge_operator(deuteron: Run):
     sigmoid = """\
 LOGISTIC  from aten.sigmoid.default
-  Any quantisation of input and output.
+  Any quantization of input and output.
   kernels: lut_s8
 """
     assert deuteron("ops", "logistic") == deuteron("ops", "aten.SIGMOID") == Result(0, GENERAL + sigmoid, "")

@@ -239,7 +239,7 @@ def test_a_program_is_compared_with_its_etrecord(deuteron: Run, given: tuple[Pat
     assert (compared.code, compared.err) == (0, "")
     assert compared.out.startswith(
         "compared on 1 sample\n\n2 delegates: only outputs are compared; the reference of partitions is in a build "
-        "directory\n\nend to end against quantised PyTorch\n  output 0: "
+        "directory\n\nend to end against quantized PyTorch\n  output 0: "
     )
     assert deuteron("run", program, "--compare") == Result(
         2,
@@ -397,8 +397,8 @@ def test_an_etrecord_with_the_same_delegates_is_refused_too(
     named = next(name for name in calls if " #" in name)
     for entry, old, new, differs in (
         (EDGE, sizes, sizes.replace("8", "9"), "its input 0 has the shape (1, 4, 9, 9), the program's (1, 4, 8, 8)"),
-        (EDGE, repr(scales["input"]), "0.5", "its input 0 is quantised by 0.5 from "),
-        (EDGE, repr(scales["output"]), "0.5", "its output 0 is quantised by 0.5 from "),
+        (EDGE, repr(scales["input"]), "0.5", "its input 0 is quantized by 0.5 from "),
+        (EDGE, repr(scales["output"]), "0.5", "its output 0 is quantized by 0.5 from "),
         (
             "delegate_map",
             named,

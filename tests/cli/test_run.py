@@ -76,7 +76,7 @@ def test_build_says_what_runs_where(deuteron: Run, build: Path, tmp_path: Path):
         f"SRAM: 320 B inputs, outputs and CPU tensors + {weights:,} B linked weights + {scratch:,} B scratch = "
         f"{320 + weights + scratch:,} B of 7,864,320 B"
     )
-    assert quality == f"signal to quantisation noise: output 0 {manifest.quality.outputs[0].sqnr:.1f} dB"
+    assert quality == f"signal to quantization noise: output 0 {manifest.quality.outputs[0].sqnr:.1f} dB"
     assert result.err.splitlines()[-1] == f"wrote `{tmp_path}/again/build.json`"
     assert (tmp_path / "again" / "model.pte").read_bytes() == (build / "model.pte").read_bytes()
 
@@ -103,7 +103,7 @@ def test_a_build_with_nothing_on_the_npu_says_no_sram(deuteron: Run, build: Path
     result = deuteron("build", f"{build.parent}/net.py:net", "-o", tmp_path / "n", *kept)
     assert (result.code, [line.partition(":")[0] for line in result.out.splitlines()]) == (
         0,
-        ["cpu", "signal to quantisation noise"],
+        ["cpu", "signal to quantization noise"],
     )
 
 

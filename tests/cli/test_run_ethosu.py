@@ -58,7 +58,7 @@ def test_a_file_that_vela_compiled_gives_what_litert_gives_for_its_source(
 def test_tensors_of_every_type_are_what_litert_gives(
     dtype: str, has_edges: bool, deuteron: Run, tmp_path: Path
 ) -> None:
-    """Values that no int8 has, and reals beyond what the type holds where the file quantises them."""
+    """Values that no int8 has, and reals beyond what the type holds where the file quantizes them."""
     quant = None if dtype == "int32" else Quant((2**-8,), (0,))
     tensors = tuple(FlatTensor(name, (1, 4, 4, 2), dtype.upper(), quant) for name in "xy")
     options = {"FusedActivationFunction": 0, "PotScaleInt16": 0}

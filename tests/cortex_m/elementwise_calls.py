@@ -131,7 +131,7 @@ def pools(generator: np.random.Generator) -> Iterator[Call]:
 
 
 def special() -> Iterator[Call]:
-    """Quantising what is no number, too large, tiny, or half a step, with usual and unusual scales."""
+    """Quantizing what is no number, too large, tiny, or half a step, with usual and unusual scales."""
     tiny, huge = np.float32(1e-40), np.float32(3e38)
     near = np.nextafter(np.float32(2.0**63), np.float32(0))
     x = np.array([np.nan, -np.nan, np.inf, -np.inf, 2.0**63, near, -(2.0**63), 0, -0.0, tiny, -tiny, huge, -huge,

@@ -23,7 +23,7 @@ SCALES = (1.0, 0.5, 0.1, 1 / 255, 3e-5, 1e-30, 3e38)
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16], ids=str)
 @pytest.mark.parametrize("scale", SCALES)
-def test_quantise_and_dequantise(c_operators: OperatorLibrary, dtype: type[np.signedinteger], scale: float) -> None:
+def test_quantize_and_dequantize(c_operators: OperatorLibrary, dtype: type[np.signedinteger], scale: float) -> None:
     limits = np.iinfo(dtype)
     bits = struct.unpack("<i", struct.pack("<f", scale))[0]
     steps = np.concatenate([np.arange(-300, 300, 0.25), [limits.min, limits.max, -70000, 70000]])
@@ -48,11 +48,11 @@ def test_quantise_and_dequantise(c_operators: OperatorLibrary, dtype: type[np.si
 
 
 DIFFERENTIAL: Mapping[str, Callable[..., None]] = {
-    "dequantize_per_tensor": test_quantise_and_dequantise,
+    "dequantize_per_tensor": test_quantize_and_dequantize,
     "maximum": test_elementwise.test_extremum,
     "minimum": test_elementwise.test_extremum,
     "pad": test_movement.test_pad,
-    "quantize_per_tensor": test_quantise_and_dequantise,
+    "quantize_per_tensor": test_quantize_and_dequantize,
     "quantized_activation": test_elementwise.test_activation,
     "quantized_add": test_elementwise.test_add,
     "quantized_avg_pool2d": test_pools.test_average_pool,

@@ -19,7 +19,7 @@ CHANNELS_LAST = torch.channels_last
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """A lowered model: its program, what it was quantised to, and the number of partitions for the NPU."""
+    """A lowered model: its program, what it was quantized to, and the number of partitions for the NPU."""
 
     program: ExportedProgram
     module: fx.GraphModule
@@ -33,7 +33,7 @@ class Combined:
 
     @property
     def steps(self) -> int:
-        """By how many steps of the output's scale the program is off the quantised model, both run by PyTorch."""
+        """By how many steps of the output's scale the program is off the quantized model, both run by PyTorch."""
         (steps,) = lowering_check.differences(self.program, self.module, self.inputs)
         return steps
 

@@ -1,4 +1,4 @@
-"""Corrections of the annotations of ExecuTorch's NXP quantiser."""
+"""Corrections of the annotations of ExecuTorch's NXP quantizer."""
 
 import torch
 from torch import fx
@@ -7,7 +7,7 @@ from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
 from deuteron.frontend.quantize import annotations
 
 
-def test_what_a_call_leaves_out_is_not_quantised() -> None:
+def test_what_a_call_leaves_out_is_not_quantized() -> None:
     graph = fx.Graph()
     x, weights = graph.placeholder("x"), graph.placeholder("weights")
     layer = graph.call_function(torch.ops.aten.linear.default, (x, weights, None))

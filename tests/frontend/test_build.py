@@ -272,7 +272,7 @@ class Indexed(nn.Module):
         return torch.relu(self.layer(self.rows(index)) * mask.float() + x), index * 2
 
 
-def test_integers_and_masks_are_not_quantised(tmp_path: Path):
+def test_integers_and_masks_are_not_quantized(tmp_path: Path):
     batches = [(torch.full((1, 5), i), torch.rand(1, 10, 3) > 0.5, torch.randn(1, 10, 3)) for i in range(8)]
     built = api.build(Indexed(), batches[0], calibration=batches, output=tmp_path / "out")
     assert [info.dtype for info in built.manifest.inputs] == ["int64", "bool", "float32"]
@@ -337,7 +337,7 @@ CUT_OFF: Mapping[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "maximum": (lambda y: torch.maximum(torch.sigmoid(y), y * 3), 0.1),
     "square": (lambda y: y * y, 0.1),
 }
-"""Functions whose range would be cut off by a quantisation that they have to share, and the error that is allowed."""
+"""Functions whose range would be cut off by a quantization that they have to share, and the error that is allowed."""
 
 
 class Branches(nn.Module):
@@ -351,7 +351,7 @@ class Branches(nn.Module):
         return tuple(function(layer(x)) for layer, (function, _) in zip(self.layers, CUT_OFF.values(), strict=True))
 
 
-def test_no_range_is_cut_off_by_a_quantisation_that_it_has_to_share(tmp_path: Path):
+def test_no_range_is_cut_off_by_a_quantization_that_it_has_to_share(tmp_path: Path):
     torch.manual_seed(1)
     batches = [torch.randn(1, 3, 8, 8) for _ in range(4)]
     model = Branches().eval()

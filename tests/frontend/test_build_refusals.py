@@ -214,13 +214,13 @@ class Cuts(nn.Module):
         return torch.tanh(x)[:, 2:6]
 
 
-def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: pytest.MonkeyPatch):
+def test_an_operator_that_the_wheel_quantized_and_cannot_convert(monkeypatch: pytest.MonkeyPatch):
     from deuteron.frontend.quantize import annotations
 
     monkeypatch.setattr(annotations, "correct_annotations", lambda model, *_, **__: model)
     model, x = nn.Sequential(nn.Conv2d(3, 8, 3), Cuts()), torch.ones(1, 3, 8, 8)
     assert failure(UnsupportedError, model, x, calibration=[x]) == (
-        f"{__file__}:{inspect.getsourcelines(Cuts.forward)[1] + 1}: ExecuTorch's NXP backend quantised "
+        f"{__file__}:{inspect.getsourcelines(Cuts.forward)[1] + 1}: ExecuTorch's NXP backend quantized "
         "`aten::slice_copy.Tensor` in a way that it cannot convert, at `return torch.tanh(x)[:, 2:6]`\n\n"
         "hint: keep it on the CPU with `--operators-not-to-delegate aten::slice_copy`"
     )

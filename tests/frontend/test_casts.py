@@ -1,4 +1,4 @@
-"""`.float()` and `.to(...)`: what changes no value is gone before a model is quantised, on every target."""
+"""`.float()` and `.to(...)`: what changes no value is gone before a model is quantized, on every target."""
 
 from pathlib import Path
 
@@ -141,7 +141,7 @@ def test_the_bias_of_a_layer_that_reads_whole_numbers(target: str):
 
 
 class Counts(nn.Module):
-    """Integers of quantised values, arithmetic with them, and floats of these."""
+    """Integers of quantized values, arithmetic with them, and floats of these."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class Counts(nn.Module):
 
 
 @pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "ethos-u55-128cm"))
-def test_integers_of_quantised_values_and_floats_of_integers(target: str, tmp_path: Path):
+def test_integers_of_quantized_values_and_floats_of_integers(target: str, tmp_path: Path):
     torch.manual_seed(0)
     module, batches = Counts(), [torch.randn(4, 8) for _ in range(16)]
     build = api.build(module, batches[0], target=target, calibration=batches, output=tmp_path / "build")

@@ -74,7 +74,7 @@ def test_a_refusal_is_that_of_the_build(function):
         pytest.param(Applies(lambda x: x.mode(-1).values), "imxrt700cm", marks=pytest.mark.full),
     ],
 )
-def test_lowering_decides_what_quantisation_does_not(net: nn.Module, target: str):
+def test_lowering_decides_what_quantization_does_not(net: nn.Module, target: str):
     x = torch.rand(1, 2, 8, 8)
     (found,) = api.check(net, x, targets=[target]).targets
     assert found.outcome is Outcome.REFUSED

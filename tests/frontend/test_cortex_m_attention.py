@@ -1,4 +1,4 @@
-"""Attention and products of matrices, in words that the Cortex-M's quantiser and kernels have: they give the same."""
+"""Attention and products of matrices, in words that the Cortex-M's quantizer and kernels have: they give the same."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Operators that the Cortex-M's quantiser or kernels lack become others, which give the same results."""
+"""Operators that the Cortex-M's quantizer or kernels lack become others, which give the same results."""
 
 from collections.abc import Callable
 from functools import partial

@@ -19,7 +19,7 @@ quantized = torch.ops.quantized_decomposed
 
 
 class Compared(nn.Module):
-    """Compares integers, which no quantisation concerns, and adds what the backend's own operator adds."""
+    """Compares integers, which no quantization concerns, and adds what the backend's own operator adds."""
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return x + y, x.argmax(1) > 2

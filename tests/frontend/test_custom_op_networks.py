@@ -1,4 +1,4 @@
-"""Networks of operators that Deuteron adds are int8 between their quantisations, and ExecuTorch's runtime agrees."""
+"""Networks of operators that Deuteron adds are int8 between their quantizations, and ExecuTorch's runtime agrees."""
 
 from pathlib import Path
 

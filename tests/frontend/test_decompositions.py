@@ -148,7 +148,7 @@ def test_other_divisions_stay(function: Callable[[Tensor], Tensor]) -> None:
 
 
 class Ordinary(nn.Module):
-    """Operators that models have and that quantisers or int8 kernels lack."""
+    """Operators that models have and that quantizers or int8 kernels lack."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -143,7 +143,7 @@ def test_a_weight_of_another_dtype():
         export(Halves(), X)
     assert str(caught.value) == (
         f"{at(Halves(), 'self.factor.float')}: weight or constant `factor` is float16, at "
-        "`return x * self.factor.float()`\n\nhint: quantisation starts from float32: compute in it alone"
+        "`return x * self.factor.float()`\n\nhint: quantization starts from float32: compute in it alone"
     )
 
 
@@ -189,7 +189,7 @@ def test_a_power_that_computes_in_float64_whatever_it_is_given(module: nn.Module
         export(module, X)
     assert str(caught.value) == (
         f"{at(module, code)}: the result of `float_power` is float64, at `return {code}`\n\n"
-        f"hint: `float_power` computes in float64 whatever it is given, quantisation starts from float32: "
+        f"hint: `float_power` computes in float64 whatever it is given, quantization starts from float32: "
         f"write `{instead}`"
     )
 

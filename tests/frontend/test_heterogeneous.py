@@ -40,7 +40,7 @@ class Middle(nn.Module):
         return self.linear(functional.gelu(torch.relu(self.conv(x))).flatten(1))
 
 
-def test_two_quantisers_on_one_model_leave_nothing_in_float() -> None:
+def test_two_quantizers_on_one_model_leave_nothing_in_float() -> None:
     found = combine(Middle(), IMAGE, target=NPU, keep="gelu")
     assert found.partitions == 2
     assert found.operators == EDGES | {"cortex_m::quantized_activation": 1}
@@ -312,7 +312,7 @@ def test_convolutions_of_groups_run_on_either_side(target: str) -> None:
 
 
 @pytest.mark.full
-def test_the_npu_is_asked_by_trials_only_where_quantising_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_npu_is_asked_by_trials_only_where_quantizing_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
     rejects_more = heterogeneous._rejects_more
     monkeypatch.setattr(heterogeneous, "_rejects_more", lambda *args: tried.append(args) or rejects_more(*args))

@@ -48,8 +48,8 @@ def test_a_loader_begins_once_for_its_checks_and_its_first_use():
     assert (len(list(batches)), loader.begun) == (3, 2)
 
 
-FLOAT32 = "hint: quantisation starts from float32: convert the model and its inputs with `.float()`"
-QUANTIZED = "hint: pass the float model: a build quantises it"
+FLOAT32 = "hint: quantization starts from float32: convert the model and its inputs with `.float()`"
+QUANTIZED = "hint: pass the float model: a build quantizes it"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ QUANTIZED = "hint: pass the float model: a build quantises it"
         (lambda: nn.Linear(2, 2).double(), f"the parameter `weight` of the model is float64; use float32\n\n{FLOAT32}"),
         (
             lambda: torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(2, 2)), {nn.Linear}),
-            "`0` of the model is quantised already: `torch.ao.nn.quantized.dynamic.modules.linear.Linear`\n\n"
+            "`0` of the model is quantized already: `torch.ao.nn.quantized.dynamic.modules.linear.Linear`\n\n"
             f"{QUANTIZED}",
         ),
     ],
@@ -84,7 +84,7 @@ def test_weights_without_float32_values_are_refused(make: Callable[[], nn.Module
         ),
         (
             torch.quantize_per_tensor(torch.ones(1, 2), 0.1, 0, torch.qint8),
-            f"example input 0 is quantised already\n\n{QUANTIZED}",
+            f"example input 0 is quantized already\n\n{QUANTIZED}",
         ),
         (
             torch.ones(1, 2).to_sparse(),
@@ -208,7 +208,7 @@ def test_an_example_input_that_is_not_float32(dtype: torch.dtype):
         check_example_inputs((EXAMPLE[0], torch.zeros(1, dtype=dtype)))
     assert str(caught.value) == (
         f"example input 1 is {str(dtype).partition('.')[2]}; use float32\n\n"
-        "hint: quantisation starts from float32: convert the model and its inputs with `.float()`"
+        "hint: quantization starts from float32: convert the model and its inputs with `.float()`"
     )
 
 

@@ -1,4 +1,4 @@
-"""Divisors that are never negative are at least one step of their scale, in the quantised model and in the program."""
+"""Divisors that are never negative are at least one step of their scale, in the quantized model and in the program."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ LIMITS = (-128, 127, torch.int8)
 
 
 class Quotient(nn.Module):
-    """A quotient of quantised values, the divisor with this zero point."""
+    """A quotient of quantized values, the divisor with this zero point."""
 
     def __init__(self, zero_point: int) -> None:
         super().__init__()

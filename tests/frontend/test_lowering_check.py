@@ -1,4 +1,4 @@
-"""Programs compared with the quantised models that they were lowered from: each operator, then the outputs."""
+"""Programs compared with the quantized models that they were lowered from: each operator, then the outputs."""
 
 import pytest
 import torch
@@ -48,15 +48,15 @@ def pair(zero_point: int = 0, entry: int = 0) -> tuple[ExportedProgram, fx.Graph
 
 
 def exported(quantized_model: nn.Module, lowered: nn.Module) -> tuple[ExportedProgram, fx.GraphModule]:
-    """A program and the quantised model, each value of the one noted in the other."""
+    """A program and the quantized model, each value of the one noted in the other."""
     upstream.load()
     module = torch.export.export(quantized_model, (X,)).module(check_guards=False)
     assert isinstance(module, fx.GraphModule)
     lowering_check.mark(module)
     program = torch.export.export(lowered, (X,))
-    quantised = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
+    quantized = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
     computed = [n for n in program.graph.nodes if n.op == "call_function" and "dequantize" not in str(n.target)]
-    for node, target in zip(quantised, computed, strict=True):
+    for node, target in zip(quantized, computed, strict=True):
         lowering_check.copy_mark(node, target)
     return program, module
 
@@ -76,14 +76,14 @@ def test_an_operator_that_rounds_may_be_one_step_off() -> None:
     lowering_check.check(program, module, [X])
     assert lowering_check.differences(program, module, [X]) == [1]
     assert message(2, 0) == (
-        "`cortex_m::quantized_add` is 2 steps of its scale off the quantised model, at most 1 is rounding, at "
+        "`cortex_m::quantized_add` is 2 steps of its scale off the quantized model, at most 1 is rounding, at "
         "`total = torch.ops.cortex_m.quantized_add(`" + HINT
     )
 
 
 def test_an_operator_that_does_not_round_may_not() -> None:
     assert message(0, 1) == (
-        "`cortex_m::quantized_activation` is 1 step of its scale off the quantised model, and does no rounding, at "
+        "`cortex_m::quantized_activation` is 1 step of its scale off the quantized model, and does no rounding, at "
         "`looked_up = torch.ops.cortex_m.quantized_activation(total, self.table)`" + HINT
     )
 
@@ -108,7 +108,7 @@ def test_what_no_operator_is_asked_for_shows_in_the_output() -> None:
     with pytest.raises(InternalError) as caught:
         lowering_check.check(program, module, [X])
     assert str(caught.value) == (
-        "output 0 of the program is 3 steps of its scale off the quantised model, though each operator of the CPU is "
+        "output 0 of the program is 3 steps of its scale off the quantized model, though each operator of the CPU is "
         "right" + HINT
     )
 
@@ -117,7 +117,7 @@ def test_ties_may_move_what_the_npu_computes_by_a_step(monkeypatch: pytest.Monke
     monkeypatch.setattr(lowering_check, "_is_of_npu", lambda node: "activation" in str(node.target))
     lowering_check.check(*pair(entry=1), [X])
     assert message(zero_point=0, entry=2).startswith(
-        "what the NPU computes is 2 steps of its scale off the quantised model, at most 1 is rounding, at "
+        "what the NPU computes is 2 steps of its scale off the quantized model, at most 1 is rounding, at "
     )
 
 

@@ -1,4 +1,4 @@
-"""Small parts of networks build, and the programs compute what quantised PyTorch does."""
+"""Small parts of networks build, and the programs compute what quantized PyTorch does."""
 
 from collections.abc import Callable
 from pathlib import Path

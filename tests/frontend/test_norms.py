@@ -198,7 +198,7 @@ def test_builds_have_norms_in_int8(target: str, qat: bool, tmp_path: Path) -> No
     assert {op.op.partition(".")[0] for op in manifest.cpu_ops if not op.op.startswith("cortex_m::")} <= OTHERS
     assert compare(built, [(x.numpy(),) for x in batches]).failures() == ()
     if not qat:
-        quantised = torch.export.load(built / "reference.pt2").module()
+        quantized = torch.export.load(built / "reference.pt2").module()
         wanted = torch.cat([module(x) for x in batches])
-        noise = torch.cat([quantised(x) for x in batches]) - wanted
+        noise = torch.cat([quantized(x) for x in batches]) - wanted
         assert 10 * torch.log10(wanted.square().sum() / noise.square().sum()) > 25

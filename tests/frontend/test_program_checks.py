@@ -111,7 +111,7 @@ def added_as_float(x: Tensor, i: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("function", [added, added_as_float])
-def test_arithmetic_reads_no_other_numbers_beside_quantised_ones(function: Callable[..., Tensor]) -> None:
+def test_arithmetic_reads_no_other_numbers_beside_quantized_ones(function: Callable[..., Tensor]) -> None:
     index = torch.zeros(3, dtype=torch.int64)
     assert refusal(program_checks.check_dtypes, program(function, torch.zeros(3), index)) == (
         "`aten::add.Tensor` reads `inputs_1` of int64 and float32: both operands must be float32" + AT + "hint: "
@@ -137,7 +137,7 @@ def test_windows_with_gaps_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
-def test_what_takes_quantised_values_for_numbers_is_refused(dtype: torch.dtype) -> None:
+def test_what_takes_quantized_values_for_numbers_is_refused(dtype: torch.dtype) -> None:
     assert refusal(program_checks.check_operators, program(absolute, torch.zeros(3, dtype=dtype))) == (
         f"`aten::abs` would read {str(dtype)[6:]} values as real numbers" + PORTABLE
     )
@@ -155,7 +155,7 @@ def test_images_that_a_kernel_would_refuse_are_refused() -> None:
 
 
 def joined(scale: float) -> ExportedProgram:
-    """Two quantised tensors, the second with this scale, joined in the first's scale of 0.5."""
+    """Two quantized tensors, the second with this scale, joined in the first's scale of 0.5."""
     ops = torch.ops.quantized_decomposed
 
     def join(a: Tensor, b: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Builds with quantisation-aware training: on each kind of target the program computes what was trained."""
+"""Builds with quantization-aware training: on each kind of target the program computes what was trained."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,6 +181,6 @@ class Mixed(nn.Module):
 
 def test_a_parameter_of_float64_is_refused_by_name() -> None:
     assert refusal(InputError, Mixed(), target="imxrt700cm") == (
-        "the parameter `layer.weight` of the model is float64; use float32\n\nhint: quantisation starts from float32: "
+        "the parameter `layer.weight` of the model is float64; use float32\n\nhint: quantization starts from float32: "
         "convert the model and its inputs with `.float()`"
     )

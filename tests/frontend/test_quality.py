@@ -1,4 +1,4 @@
-"""How far quantised models are from float ones, and what is found wrong with them: quantised, and not lowered."""
+"""How far quantized models are from float ones, and what is found wrong with them: quantized, and not lowered."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -29,7 +29,7 @@ Pair = tuple[fx.GraphModule, fx.GraphModule]
 
 
 def pair(module: nn.Module, batches: Sequence[Inputs]) -> Pair:
-    """The float model and the quantised one, for a Cortex-M55."""
+    """The float model and the quantized one, for a Cortex-M55."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     arch, example = targets.load("cortex-m55"), batches[0]
@@ -44,9 +44,9 @@ def pair(module: nn.Module, batches: Sequence[Inputs]) -> Pair:
 
 
 def measured(module: nn.Module, batches: Sequence[Inputs]) -> tuple[Measured, tuple[str, ...]]:
-    floats, quantised = pair(module, batches)
-    result = measure(floats, quantised, batches)
-    return result, findings(floats, quantised, result)
+    floats, quantized = pair(module, batches)
+    result = measure(floats, quantized, batches)
+    return result, findings(floats, quantized, result)
 
 
 def told(text: str) -> str:
@@ -74,7 +74,7 @@ def test_a_column_that_dies_is_told_with_its_line_and_what_to_do():
         "quality_defects.py:33: output 0: channel 1 is always 0, where the float model gives -0.08228 to 0.6637: one "
         "step of the whole output is 2.12; return channels of unlike ranges as separate outputs, or scale them alike "
         "and let the application undo that",
-        "quality_defects.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantised, with one "
+        "quality_defects.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantized, with one "
         "step for all its values; write it with values of like size, or split it",
     )
 
@@ -124,9 +124,9 @@ class Cut(nn.Module):
 def test_a_range_that_cuts_off_values():
     torch.manual_seed(0)
     small = [(torch.randn(1, 8) * 0.1,) for _ in range(8)]
-    floats, quantised = pair(Cut(), small)
+    floats, quantized = pair(Cut(), small)
     large = [(torch.randn(1, 8),)]
-    text = findings(floats, quantised, measure(floats, quantised, large))
+    text = findings(floats, quantized, measure(floats, quantized, large))
     assert any("the range of input `x`, " in one and "% of its values by more than a step" in one for one in text)
 
 

@@ -138,5 +138,5 @@ def test_a_recipe_is_combined_with_no_other(ours_first: bool) -> None:
         export.ExportRecipe.combine(recipes if ours_first else recipes[::-1])
     assert str(refused.value) == (
         "the recipe `cortex_m_int8_ptq` is combined with another, and is for all of a model: its processors share what "
-        "is quantised\n\nhint: use it by itself; `deuteron targets` lists those with an NPU and a CPU"
+        "is quantized\n\nhint: use it by itself; `deuteron targets` lists those with an NPU and a CPU"
     )

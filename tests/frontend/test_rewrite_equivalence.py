@@ -1,4 +1,4 @@
-"""Float models compared with their rewrites for quantisers: a wrong rewrite is an error."""
+"""Float models compared with their rewrites for quantizers: a wrong rewrite is an error."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def exported(module: nn.Module) -> fx.GraphModule:
 
 
 def rewritten(model: fx.GraphModule, rewrite: Callable[[fx.Node], None], *samples: Tensor) -> fx.GraphModule:
-    """The model after a quantiser that rewrites each node, checked."""
+    """The model after a quantizer that rewrites each node, checked."""
 
     class Rewrites(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -87,13 +87,13 @@ def test_another_value_or_shape_is_told() -> None:
     with pytest.raises(InternalError) as caught:
         rewritten(exported(Relu()), absolute_instead_of_relu)
     assert str(caught.value) == (
-        "rewriting the model for quantisation changes its output 1: it differs by 2, and its largest magnitude is 3"
+        "rewriting the model for quantization changes its output 1: it differs by 2, and its largest magnitude is 3"
         + HINT
     )
     with pytest.raises(InternalError) as caught:
         rewritten(exported(Relu()), sum_instead_of_relu)
     assert str(caught.value) == (
-        "rewriting the model for quantisation changes its output 1: it has shape [] in place of [1, 3]" + HINT
+        "rewriting the model for quantization changes its output 1: it has shape [] in place of [1, 3]" + HINT
     )
 
 
@@ -148,7 +148,7 @@ def test_another_integer_or_bool_is_told(index: int, target: object, instead: Ca
     with pytest.raises(InternalError) as caught:
         rewritten(exported(Whole()), other, X, torch.tensor([[0.0, -2.1, 0.3]]))
     assert str(caught.value) == (
-        f"rewriting the model for quantisation changes its output {index}: it has 1 of 3 values that are others" + HINT
+        f"rewriting the model for quantization changes its output {index}: it has 1 of 3 values that are others" + HINT
     )
 
 

@@ -1,4 +1,4 @@
-"""Quantisation-aware training: its effect on a model, and errors for functions that do not train."""
+"""Quantization-aware training: its effect on a model, and errors for functions that do not train."""
 
 from collections.abc import Callable, Iterator
 

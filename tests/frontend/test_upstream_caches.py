@@ -145,13 +145,13 @@ def test_an_operator_that_is_defined_meanwhile_is_listed() -> None:
         assert composite(namespace) == {namespace.first.default, namespace.second.default}
 
 
-def test_what_quantising_gives_is_kept() -> None:
+def test_what_quantizing_gives_is_kept() -> None:
     arguments, tensors = (0.5, 3, -128, 127, torch.int8), (X, X + 1, X.t(), X + 2)
     with upstream.converter(BuildOptions()), upstream_caches.active(), FakeTensorMode() as mode:
-        quantise = torch.ops.quantized_decomposed.quantize_per_tensor.default
-        results = [quantise(mode.from_tensor(x), *arguments) for x in tensors[:-1]]
+        quantize = torch.ops.quantized_decomposed.quantize_per_tensor.default
+        results = [quantize(mode.from_tensor(x), *arguments) for x in tensors[:-1]]
         before = mode.cache_info()
-        results.append(quantise(mode.from_tensor(tensors[-1]), *arguments))
+        results.append(quantize(mode.from_tensor(tensors[-1]), *arguments))
         after = mode.cache_info()
     assert (after.hits, after.misses, after.bypasses) == (before.hits + 1, before.misses, before.bypasses)
     assert [(tuple(result.shape), result.dtype) for result in results] == [

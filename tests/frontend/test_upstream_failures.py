@@ -36,13 +36,13 @@ def last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=LAST)
 
 
-def test_two_quantisers_change_each_others_annotations(x: Tensor) -> None:
+def test_two_quantizers_change_each_others_annotations(x: Tensor) -> None:
     """Break 1."""
     with pytest.raises(RuntimeError, match="changed annotations"):
-        unmodified.quantised(Middle(), x, unmodified.composed(unmodified.neutron(), unmodified.cortex_m_quantizer()))
+        unmodified.quantized(Middle(), x, unmodified.composed(unmodified.neutron(), unmodified.cortex_m_quantizer()))
 
 
-def test_what_another_quantiser_annotated_stays_in_float(x: Tensor) -> None:
+def test_what_another_quantizer_annotated_stays_in_float(x: Tensor) -> None:
     """Break 2."""
     program, _ = unmodified.lowered(Images(), last(x), unmodified.neutron())
     assert "aten::convolution" in unmodified.in_float(program)
@@ -104,7 +104,7 @@ def test_a_partitioner_makes_executorch_decompose_linear_layers(x: Tensor) -> No
         def partition(self, exported_program: torch.export.ExportedProgram) -> object:
             return result(tagged_exported_program=exported_program, partition_tags={})
 
-    found = torch.export.export(unmodified.quantised(Linear(), x, unmodified.cortex_m_quantizer()), (x,))
+    found = torch.export.export(unmodified.quantized(Linear(), x, unmodified.cortex_m_quantizer()), (x,))
     lower = unmodified.part("executorch.exir", "to_edge_transform_and_lower")
     program = lower(found, partitioner=[Nothing()], compile_config=unmodified.config()).exported_program()
     assert "aten::linear" not in unmodified.names(program)
@@ -166,16 +166,16 @@ def test_images_in_the_order_of_their_shape_leave_convolutions_in_float(x: Tenso
     assert "aten::convolution" in unmodified.in_float(program)
 
 
-def test_outputs_are_quantised_twice(x: Tensor) -> None:
+def test_outputs_are_quantized_twice(x: Tensor) -> None:
     """Break 10."""
 
     class Shares(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return torch.softmax(x, -1)
 
-    module = unmodified.quantised(Shares(), x, unmodified.cortex_m_quantizer())
-    quantises = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
-    assert len(quantises) == 3  # the input, the result, and that again
+    module = unmodified.quantized(Shares(), x, unmodified.cortex_m_quantizer())
+    quantizes = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
+    assert len(quantizes) == 3  # the input, the result, and that again
 
 
 RUN = """

@@ -1,4 +1,4 @@
-"""ExecuTorch's quantisers and partitioners combined without changes, to show each failure."""
+"""ExecuTorch's quantizers and partitioners combined without changes, to show each failure."""
 
 import importlib
 from collections.abc import Callable
@@ -28,17 +28,17 @@ def cortex_m_quantizer() -> Any:
 
 
 def composed(*quantizers: Any) -> Any:
-    """All of them, as torchao composes quantisers."""
+    """All of them, as torchao composes quantizers."""
     return part("torchao.quantization.pt2e.quantizer", "ComposableQuantizer")(list(quantizers))
 
 
 def neutron() -> Any:
-    """The NXP backend's quantiser."""
+    """The NXP backend's quantizer."""
     return neutron_upstream.quantizer("imxrt700", Converter.OPEN)
 
 
 def marked(quantizer: Any) -> Any:
-    """A quantiser whose annotations the Cortex-M backend takes for its own."""
+    """A quantizer whose annotations the Cortex-M backend takes for its own."""
     mark: Callable[[fx.Node], None] = part(
         "executorch.backends.arm.quantizer.arm_quantizer_utils", "mark_node_as_annotated"
     )
@@ -55,7 +55,7 @@ def marked(quantizer: Any) -> Any:
     return quantizer
 
 
-def quantised(module: nn.Module, x: Tensor, quantizer: Any) -> fx.GraphModule:
+def quantized(module: nn.Module, x: Tensor, quantizer: Any) -> fx.GraphModule:
     """The module, its ranges measured on one input."""
     exported = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
     assert isinstance(exported, fx.GraphModule)
@@ -68,7 +68,7 @@ def config() -> Any:
 
 
 def edge_program(module: fx.GraphModule, x: Tensor) -> ExportedProgram:
-    """The quantised module, lowered as the backend asks."""
+    """The quantized module, lowered as the backend asks."""
     to_edge = part("executorch.exir", "to_edge")
     return to_edge(torch.export.export(module, (x,)), compile_config=config()).exported_program()
 
@@ -81,8 +81,8 @@ def with_operators(program: ExportedProgram, *, explicit: bool = False) -> Expor
 
 
 def lowered(module: nn.Module, x: Tensor, quantizer: Any, *, explicit: bool = False) -> tuple[ExportedProgram, float]:
-    """The program, and how far its output is off the quantised module's."""
-    found = quantised(module, x, quantizer)
+    """The program, and how far its output is off the quantized module's."""
+    found = quantized(module, x, quantizer)
     program = with_operators(edge_program(found, x), explicit=explicit)
     with torch.no_grad():
         error = float((program.module(check_guards=False)(x) - found(x)).abs().max())
@@ -95,7 +95,7 @@ def names(program: ExportedProgram) -> list[str]:
 
 
 def in_float(program: ExportedProgram) -> list[str]:
-    """The operators that take or give numbers in float, but for those that quantise."""
+    """The operators that take or give numbers in float, but for those that quantize."""
     nodes = [node for node in program.graph.nodes if "::" in operator_name(node.target)]
     values = [(node, [n.meta.get("val") for n in (node, *node.all_input_nodes)]) for node in nodes]
     return [

@@ -27,7 +27,7 @@ class Network:
         return len(self.tensors) - 1
 
     def quant(self) -> Quant:
-        """A quantisation near one step."""
+        """A quantization near one step."""
         return Quant((float(np.float32(self.rng.uniform(0.02, 0.05))),), (int(self.rng.integers(-20, 20)),))
 
     def constant(self, values: Any, dtype: str, quant: Quant | None = None) -> int:
@@ -49,7 +49,7 @@ class Network:
         options: Mapping[str, Any],
         like: int = -1,
     ) -> int:
-        """An operator; `like` is a tensor whose quantisation the result has."""
+        """An operator; `like` is a tensor whose quantization the result has."""
         result = self.tensor(shape, self.tensors[like].quant if like >= 0 else None)
         self.operators.append(FlatOperator(name, tuple(inputs), (result,), kind, dict(options)))
         return result
@@ -102,7 +102,7 @@ class Network:
         return self.add("ADD", (a, b), self.shape(a), "AddOptions", {"FusedActivationFunction": 0})
 
     def concat(self, *parts: int) -> int:
-        """A concatenation along the channels, of parts with the quantisation of the first."""
+        """A concatenation along the channels, of parts with the quantization of the first."""
         for part in parts[1:]:
             self.requantize(part, parts[0])
         shape = (*self.shape(parts[0])[:3], sum(self.shape(part)[3] for part in parts))
@@ -110,7 +110,7 @@ class Network:
         return self.add("CONCATENATION", parts, shape, "ConcatenationOptions", options, parts[0])
 
     def requantize(self, tensor: int, like: int) -> None:
-        """Give a tensor the quantisation of another one, if only layers and sums write and read it."""
+        """Give a tensor the quantization of another one, if only layers and sums write and read it."""
         old = self.tensors[tensor]
         self.tensors[tensor] = FlatTensor(old.name, old.shape, old.dtype, self.tensors[like].quant)
 

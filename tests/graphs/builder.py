@@ -59,7 +59,7 @@ class Builder:
         return float(self.rng.uniform(low, high))
 
     def quant(self, scale: float | None = None) -> Quant:
-        """A per-tensor quantisation, by default of any sensible scale."""
+        """A per-tensor quantization, by default of any sensible scale."""
         if self.wide and self.chance(0.3):
             scale = 2.0 ** self.factor(-60, 40)
         value = np.float32(scale if scale is not None else 2.0 ** self.factor(-9, -3))
@@ -115,7 +115,7 @@ class Builder:
         return Clamp(low, self.between(low, 127))
 
     def emit(self, op: Op, quant: Quant, shape: Shape = ()) -> Tensor:
-        """Appends the op, whose result has this quantisation and, where it has a choice, this shape."""
+        """Appends the op, whose result has this quantization and, where it has a choice, this shape."""
         sources = tuple(self.tensor(name).type.shape for name in op.inputs)
         kind = TensorType(shapes.output_shape(op, sources, shape), DType.INT8, quant)
         self.ops.append(op)

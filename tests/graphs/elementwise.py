@@ -59,7 +59,7 @@ def mul(build: Builder, x: Tensor) -> None:
 
 
 def extremum(build: Builder, x: Tensor) -> None:
-    """A maximum or a minimum, often of equally quantised values, as ExecuTorch's clamps are and TFLite's must be."""
+    """A maximum or a minimum, often of equally quantized values, as ExecuTorch's clamps are and TFLite's must be."""
     a, b = _operands(build, x)
     if (build.stock or build.chance(0.6)) and a.type.quant != b.type.quant:
         a, b = (build.constant(v.type.shape, x.type.q) if v is not x else x for v in (a, b))
@@ -99,14 +99,14 @@ def softmax(build: Builder, x: Tensor) -> None:
 
 
 def quantize(build: Builder, x: Tensor) -> None:
-    """The same values under another quantisation, or the same."""
+    """The same values under another quantization, or the same."""
     outputs, origin = build.fields()
     quant = build.pick((x.type.q, build.quant(x.type.q.scale * build.factor(0.3, 3))))
     build.emit(Quantize(inputs=(x.name,), outputs=outputs, origin=origin), quant)
 
 
 def activation(build: Builder, x: Tensor) -> None:
-    """A function that cuts off, mostly without a change of the quantisation."""
+    """A function that cuts off, mostly without a change of the quantization."""
     function = build.pick((Function.RELU, Function.RELU, Function.RELU6, Function.RELU_0_TO_1, Function.RELU_N1_TO_1))
     outputs, origin = build.fields()
     quant = x.type.q if build.chance(0.7) else build.quant(x.type.q.scale * build.factor(0.3, 1.5))
@@ -114,7 +114,7 @@ def activation(build: Builder, x: Tensor) -> None:
 
 
 def unary(build: Builder, x: Tensor) -> None:
-    """Any function, its result quantised to its range."""
+    """Any function, its result quantized to its range."""
     function = build.pick(tuple(Function))
     quant = _FIXED.get(function, _range(build, x.type.q, numerics.REAL_FUNCTIONS[function.value]))
     if build.chance(0.2):
@@ -133,7 +133,7 @@ def leaky_relu(build: Builder, x: Tensor) -> None:
 
 
 def _range(build: Builder, quant: Quant, function: numerics.RealFunction) -> Quant:
-    """A quantisation in whose range most of the function's results lie."""
+    """A quantization in whose range most of the function's results lie."""
     real = (np.arange(-128, 128, dtype=np.float64) - quant.zero_point) * quant.scale
     with np.errstate(all="ignore"):
         results = np.abs(function(real))

@@ -24,7 +24,7 @@ from deuteron.tflite.quantization import Quant
 
 
 def weight_scales(build: Builder, channels: int, axis: int, fan_in: int) -> tuple[Quant, float]:
-    """Weight quantisation, per channel as often as not, and a step of the output, in steps of the input, to suit."""
+    """Weight quantization, per channel as often as not, and a step of the output, in steps of the input, to suit."""
     scales = np.exp2(build.rng.uniform(-10, -5, channels if build.chance(0.6) else 1)).astype(np.float32)
     quant = Quant(tuple(map(float, scales)), (0,) * len(scales), axis if len(scales) > 1 else None)
     if len(scales) == 1 and channels == 1 and build.chance(0.5):
@@ -33,7 +33,7 @@ def weight_scales(build: Builder, channels: int, axis: int, fan_in: int) -> tupl
 
 
 def conv2d(build: Builder, x: Tensor, target: Quant | None = None) -> None:
-    """A convolution, whose result has the quantisation `target` if given."""
+    """A convolution, whose result has the quantization `target` if given."""
     if len(x.type.shape) != 4:
         return
     _, height, width, channels = x.type.shape
@@ -112,7 +112,7 @@ def _crop(build: Builder, size: int, kernel: int, stride: int, *, same: bool) ->
 
 
 def average_pool(build: Builder, x: Tensor) -> None:
-    """An average pool; TFLite's keeps the quantisation."""
+    """An average pool; TFLite's keeps the quantization."""
     if len(x.type.shape) != 4:
         return
     window, stride, _, pads = _window(build, (x.type.shape[1], x.type.shape[2]), dilated=False)

@@ -40,7 +40,7 @@ def graph(name: str, seed: int = 3) -> Graph:
 
 
 @pytest.mark.parametrize("name", ["CONV_2D", "SUB", "SUM", "RESHAPE"])
-def test_float_edges_are_quantised_as_litert_does(save: Save, name: str):
+def test_float_edges_are_quantized_as_litert_does(save: Save, name: str):
     source = with_float_edges(emit(graph(name)))
     model = tflite_model.load(save(source), TARGET)
     assert {info.dtype for info in (*model.inputs, *model.outputs)} == {"float32"}
@@ -74,9 +74,9 @@ def test_a_converted_file_runs_as_the_one_it_was_made_from(save: Save):
         np.testing.assert_array_equal(before.run(sample)[0], now.run(sample)[0])
 
 
-def test_nan_cannot_be_quantised(save: Save):
+def test_nan_cannot_be_quantized(save: Save):
     model = tflite_model.load(save(with_float_edges(emit(graph("RESHAPE")))), TARGET)
-    with pytest.raises(InputError, match=r"^input `x_float` holds NaN or infinite values; they cannot be quantised$"):
+    with pytest.raises(InputError, match=r"^input `x_float` holds NaN or infinite values; they cannot be quantized$"):
         model.run([np.full(model.inputs[0].shape, np.nan, np.float32)])
 
 

@@ -1,4 +1,4 @@
-"""Float TFLite files, quantised by Google's package from calibration data."""
+"""Float TFLite files, quantized by Google's package from calibration data."""
 
 from pathlib import Path
 
@@ -39,19 +39,19 @@ def dense(weights: str = "FLOAT32", dtype: str = "FLOAT32") -> FlatModel:
 
 @pytest.mark.parametrize("activations", list(Activations))
 @pytest.mark.parametrize("weights", ["FLOAT32", "FLOAT16", "INT8"])
-def test_float_and_dynamic_range_files_become_quantised_ones(weights: str, activations: Activations) -> None:
+def test_float_and_dynamic_range_files_become_quantized_ones(weights: str, activations: Activations) -> None:
     pytest.importorskip("ai_edge_quantizer")
     data, note = quantized(encode(dense(weights)), SAMPLES, BuildOptions(activations=activations))
     model = decode(data)
     assert [op.name for op in model.operators] == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
     x, w, *_ = (model.tensors[i] for i in model.operators[1].inputs)
     assert (x.dtype, w.dtype) == (activations.value.upper(), "INT8")
-    assert note == "quantised by ai-edge-quantizer with 8 samples"
+    assert note == "quantized by ai-edge-quantizer with 8 samples"
     (y,) = Litert(data).run([SAMPLES[0]])
     assert np.abs(y - SAMPLES[0] @ WEIGHTS.T).max() < 0.05
 
 
-def test_the_application_may_quantise_inputs_and_outputs_itself() -> None:
+def test_the_application_may_quantize_inputs_and_outputs_itself() -> None:
     pytest.importorskip("ai_edge_quantizer")
     model = decode(quantized(encode(dense()), SAMPLES, BuildOptions(remove_quant_io_ops=True))[0])
     assert [op.name for op in model.operators] == ["FULLY_CONNECTED"]
@@ -68,11 +68,11 @@ def test_a_build_without_the_package_names_its_extra(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_quantised_files_are_told_from_float_ones() -> None:
+def test_quantized_files_are_told_from_float_ones() -> None:
     assert [has_float_layers(encode(dense(kind))) for kind in ("FLOAT32", "FLOAT16", "INT8")] == [True, True, True]
     stored = encode(dense("INT8", "INT8"))
     assert not has_float_layers(stored)
-    with pytest.raises(OptionError, match="is for float files, and this one is quantised"):
+    with pytest.raises(OptionError, match="is for float files, and this one is quantized"):
         quantized(stored, SAMPLES, BuildOptions())
 
 
@@ -92,7 +92,7 @@ def test_a_float_file_that_a_target_refuses_has_the_way_out(tmp_path: Path) -> N
 
 
 def test_weights_with_a_scale_for_each_block_are_refused(tmp_path: Path) -> None:
-    """They have no scales themselves, so nothing may take them for weights without quantisation."""
+    """They have no scales themselves, so nothing may take them for weights without quantization."""
 
     class Blocks(Encoder):
         def tensor_fields(self, tensor: FlatTensor) -> dict[str, int]:
@@ -104,7 +104,7 @@ def test_weights_with_a_scale_for_each_block_are_refused(tmp_path: Path) -> None
     source = Blocks(dense("INT8")).finish()
     path = tmp_path / "net.tflite"
     path.write_bytes(source)
-    message = "has blockwise quantisation; scales and zero points are allowed"
+    message = "has blockwise quantization; scales and zero points are allowed"
     with pytest.raises(UnsupportedError, match=message):
         tflite_build.build_of(path, "cortex-m55")
     pytest.importorskip("ai_edge_quantizer")

@@ -148,7 +148,7 @@ def whole_product() -> FlatModel:
 
 
 def two_quants(name: str, sizes: tuple[int, ...], shape: tuple[int, ...]) -> FlatModel:
-    """Stored values that LiteRT takes into another quantisation as they are."""
+    """Stored values that LiteRT takes into another quantization as they are."""
     x, y = tensor("x", (1, 4, 4, 8), "INT8", Q), tensor("y", shape, "INT8", Quant((f32(0.02),), (5,)))
     return model(name, [x, constant("s", sizes)], [y])
 

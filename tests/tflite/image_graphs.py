@@ -48,7 +48,7 @@ class Images:
         q: Quant | None = None,
         **options: float,
     ) -> None:
-        """Add an operator with results of these shapes, whose quantisation is by default the first operand's."""
+        """Add an operator with results of these shapes, whose quantization is by default the first operand's."""
         stored = [self.tensors[i].quant for i in operands if self.tensors[i].dtype == "INT8"]
         made = tuple(self._added(tensor("", shape, "INT8", q or stored[0])) for shape in shapes)
         has_options = name not in ("LOGISTIC", "RELU")

@@ -72,7 +72,7 @@ class _Graph:
                 self.sources.append(places[index])
 
     def converted(self, source: int, wanted: FlatTensor) -> int:
-        """A tensor with the type, the quantisation and the shape of another."""
+        """A tensor with the type, the quantization and the shape of another."""
         return self.shaped(self.typed(source, wanted), wanted)
 
     def typed(self, source: int, wanted: FlatTensor) -> int:

@@ -12,7 +12,7 @@ from deuteron.tflite.quantization import Quant
 Array = npt.NDArray[np.generic]
 
 QUANT = Quant((0.5,), (-3,))
-"""Quantisation of all int8 tensors."""
+"""Quantization of all int8 tensors."""
 
 
 class StatefulNet:

@@ -212,7 +212,7 @@ def changed(model: FlatModel, tensor: int, **fields: object) -> FlatModel:
     return replace(model, tensors=tuple(tensors))
 
 
-def test_a_subgraph_of_another_quantisation_is_refused() -> None:
+def test_a_subgraph_of_another_quantization_is_refused() -> None:
     """LiteRT copies the bytes."""
     other, given, result = Quant((0.25,), (5,)), body("TANH").inputs[0], body("TANH").outputs[0]
     inner = changed(body("TANH"), given, quant=other)

@@ -281,7 +281,7 @@ def test_a_bias_with_the_dimension_of_its_weights_is_written_as_litert_takes_it(
     assert Litert(bytes(found.source)).run([np.array([[1, 2, 3]], np.int8)])[0].shape == (1, 2)
 
 
-def test_weights_with_a_scale_per_channel_are_dequantised() -> None:
+def test_weights_with_a_scale_per_channel_are_dequantized() -> None:
     net = Net()
     x = net.tensor((2, 3), "FLOAT32")
     scales = tuple(float(np.float32(scale)) for scale in (0.1, 0.03, 0.7, 0.011))

@@ -100,7 +100,7 @@ def test_an_activation_between_operators_of_the_cpu_stays_there_by_cost(builds: 
 
 
 @pytest.mark.full
-def test_outputs_are_those_of_the_quantised_model_either_way(builds: Builds) -> None:
+def test_outputs_are_those_of_the_quantized_model_either_way(builds: Builds) -> None:
     for made in (builds.first, builds.cost):
         found = compare.compare(directory(made), api.seeded_inputs(made.manifest, 3))
         assert [part.mismatches for part in found.partitions] == [0] * len(made.manifest.partitions)

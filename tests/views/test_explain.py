@@ -18,7 +18,7 @@ from deuteron.views.explain import Explanation
 from deuteron.views.offload_costs import Costs, Island
 
 WHY = "ExecuTorch's NXP backend has no converter for `aten::gelu`"
-ADDED = "quantises for integer operators"
+ADDED = "quantizes for integer operators"
 COPIES = "copies an image into the order of memory that its reader takes"
 QUANTIZE = CpuOp("cortex_m::quantize_per_tensor", "q", (), "", ADDED, Work.QUANTIZE, 100)
 COPY = CpuOp("dim_order_ops::_clone_dim_order", "copy", (), "", COPIES, Work.TRANSPOSE, 50)
@@ -107,12 +107,12 @@ def test_a_part_that_does_not_pay_and_stays():
     [
         (Quality(32, 32, PROGRAM), "on 32 samples, of program"),
         (Quality(32, 2, PROGRAM), "on 2 of 32 samples, of program"),
-        (Quality(32, 2), "on 32 samples, of quantised PyTorch"),
+        (Quality(32, 2), "on 32 samples, of quantized PyTorch"),
     ],
 )
 def test_on_how_many_samples_outputs_are_measured(quality: Quality, where: str):
     lines = Explanation("out", replace(BUILD, quality=quality), COSTS).lines()
-    assert f"signal to quantisation noise against the float model, {where}:" in lines
+    assert f"signal to quantization noise against the float model, {where}:" in lines
 
 
 def test_json():

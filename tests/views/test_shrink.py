@@ -32,7 +32,7 @@ def _model() -> FlatModel:
 
 
 class _Signed(Encoder):
-    """Writes a signature with own names, and the ranges of quantised tensors."""
+    """Writes a signature with own names, and the ranges of quantized tensors."""
 
     index = -1
 

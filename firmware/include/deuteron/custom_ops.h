@@ -293,7 +293,7 @@ enum {
 typedef dtn_resize_bilinear_s8_params_t dtn_cm_resize_bilinear_params_t;
 
 /**
- * Bilinear interpolation, NHWC; input and output have the same quantisation.
+ * Bilinear interpolation, NHWC; input and output have the same quantization.
  *
  * Output row i is at (start_h + i * step_h) / unit_h rows of the input, clamped to 0..in_h - 1; columns follow the
  * same rule. Each output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).

@@ -458,7 +458,7 @@ enum {
     DTN_RESIZE_BILINEAR_S8_OUTPUT = 1,
 };
 
-/** Bilinear interpolation, NHWC; input and output have the same quantisation. */
+/** Bilinear interpolation, NHWC; input and output have the same quantization. */
 typedef struct {
     int32_t batches;
     int32_t in_h;

@@ -79,7 +79,7 @@ void dtn_cm_add_pixels(const dtn_cm_pixels_t *window, int32_t *sums, size_t coun
 /** pool_s8.c: for `count` channels the largest value of a window, or `lo`, but at most `hi`. */
 void dtn_cm_largest_pixels(const dtn_cm_pixels_t *window, int8_t lo, int8_t hi, int8_t *out, size_t count);
 
-/** A quantisation of float32 to 8 bits, the same byte for int8 and uint8, or to int16. */
+/** A quantization of float32 to 8 bits, the same byte for int8 and uint8, or to int16. */
 typedef struct {
     float inverse; /**< of the scale: a normal number of at most 2^100 */
     int32_t zero_point;
@@ -90,10 +90,10 @@ typedef struct {
 /** quantize_s8.c: the nearest whole numbers of quotients, ties to even, and the zero point; `lo` for NaN and from 2^63
  * on.
  */
-void dtn_cm_quantize(const dtn_cm_quantization_t *quantisation, const float *in, uint8_t *out, size_t count);
+void dtn_cm_quantize(const dtn_cm_quantization_t *quantization, const float *in, uint8_t *out, size_t count);
 
 /** quantize_s8.c: the same to int16. */
-void dtn_cm_quantize_s16(const dtn_cm_quantization_t *quantisation, const float *in, int16_t *out, size_t count);
+void dtn_cm_quantize_s16(const dtn_cm_quantization_t *quantization, const float *in, int16_t *out, size_t count);
 
 /** quantize_s8.c: (in - zero_point) * scale, scale a normal number above 0. */
 void dtn_cm_dequantize(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count);

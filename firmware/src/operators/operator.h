@@ -8,7 +8,7 @@
 
 #include "deuteron/operators.h"
 
-/** The range of a quantised type; `bytes` of an element is 0 for other types. */
+/** The range of a quantized type; `bytes` of an element is 0 for other types. */
 typedef struct {
     int32_t min;
     int32_t max;

@@ -143,7 +143,7 @@ def compare(
     tflite: TfliteOptions = TfliteOptions(),
     origin: str | Path | None = None,
 ) -> "Comparison":
-    """Compare a build with quantised PyTorch, a TFLite file with LiteRT, or a board with the host.
+    """Compare a build with quantized PyTorch, a TFLite file with LiteRT, or a board with the host.
 
     Args:
         path: as for `subject`.

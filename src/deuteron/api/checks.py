@@ -147,7 +147,7 @@ def _slow(manifest: Manifest) -> Iterator[str]:
 def _lossy(sqnr: float | None) -> Iterator[str]:
     if sqnr is not None and sqnr < _LOSSY:
         yield (
-            f"lossy: the worst output has {sqnr:.1f} dB of signal to quantisation noise; `deuteron build` names "
+            f"lossy: the worst output has {sqnr:.1f} dB of signal to quantization noise; `deuteron build` names "
             "the layers that lose most"
         )
 

@@ -157,7 +157,7 @@ def build_model(
 
     `calibration` replaces the batches that the model's function returns. With `options.use_qat` the function `train`,
     `file.py:function`, trains the model; by default the function `train` of the model's file. `evaluate` has the same
-    form. A TFLite file is built as it is, without PyTorch; with `calibration` a float file is quantised first, and this
+    form. A TFLite file is built as it is, without PyTorch; with `calibration` a float file is quantized first, and this
     may also name a `.npz` file of arrays or `file.py:function`.
     """
     if is_tflite(Path(model)):

@@ -38,8 +38,8 @@ class StepKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantisation:
-    """Affine quantisation: the integer stands for (integer - zero_point) * scale."""
+class Quantization:
+    """Affine quantization: the integer stands for (integer - zero_point) * scale."""
 
     scale: float
     zero_point: int
@@ -58,7 +58,7 @@ class Value:
         shape: its logical shape.
         dim_order: its dimensions from the outermost in memory inwards.
         note: description for the C file's comments.
-        quantisation: of an integer input or output that the application quantises or dequantises.
+        quantisation: of an integer input or output that the application quantizes or dequantizes.
     """
 
     memory: int
@@ -68,7 +68,7 @@ class Value:
     shape: tuple[int, ...]
     dim_order: tuple[int, ...]
     note: str
-    quantisation: Quantisation | None = None
+    quantisation: Quantization | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from deuteron.board import operators, state, state_changes
-from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
+from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantization, Step, StepKind, Value
 from deuteron.board.io_in_scratch import placed
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.packed_weights import packed
@@ -53,14 +53,14 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
 
 
 def _with_quantization(bundle: Bundle, program: Program) -> Bundle:
-    """Return the bundle with quantised inputs and outputs, which ExecuTorch describes in methods of constants."""
+    """Return the bundle with quantized inputs and outputs, which ExecuTorch describes in methods of constants."""
     numbers = {m.name: m.values[m.outputs[0]] for m in program.methods if len(m.outputs) == 1 and not m.inputs}
     values = list(bundle.values)
     for side, indices in (("input", bundle.inputs), ("output", bundle.outputs)):
         for i, index in enumerate(indices):
             match numbers.get(f"{side}{i}_scale"), numbers.get(f"{side}{i}_zp"):
                 case float(scale), int(zero_point):
-                    values[index] = replace(values[index], quantisation=Quantisation(scale, zero_point))
+                    values[index] = replace(values[index], quantisation=Quantization(scale, zero_point))
                 case _:
                     pass
     return replace(bundle, values=tuple(values))

@@ -138,7 +138,7 @@ class Node:
     Attributes:
         name: name of the node in the edge program, before it was lowered for a processor.
         op: the edge operator.
-        quantised: the node's name at quantisation, which is the same in every build of a model; may be empty.
+        quantised: the node's name at quantization, which is the same in every build of a model; may be empty.
         partition: its NPU partition, None on the CPU.
         why: reason why it is not on the NPU, a sentence; else empty.
         work: kind of work, if it runs on the CPU.

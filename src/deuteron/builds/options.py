@@ -54,11 +54,11 @@ _NEUTRON_ALONE = ("converter", "dump_kernel_selection_code", "intermediates", "v
 """Options of Deuteron's own compiler."""
 
 _ETHOSU_ALONE = ("weights",)
-"""Quantisation options that only ExecuTorch's Arm backend has."""
+"""Quantization options that only ExecuTorch's Arm backend has."""
 
 
 _MEASURING = ("equalise", "correct_biases", "min_sqnr")
-"""Options of post-training quantisation that read the calibration data more than once."""
+"""Options of post-training quantization that read the calibration data more than once."""
 
 
 class WeightValues(Enum):
@@ -193,15 +193,15 @@ class BuildOptions:
         max_loss: with `AUTO`, how much lower the number of the evaluation function may be than for the float model.
         calibration_method: choice of int8 activation ranges.
         equalise: equalise channel ranges across layers.
-        correct_biases: correct the layers' biases for the mean error of quantised weights.
+        correct_biases: correct the layers' biases for the mean error of quantized weights.
         state_dtype: type of the tensors that live from run to run, and of the operators that compute and read them.
         min_sqnr: SQNR in dB that each output must reach on the calibration data: the fewest most sensitive layers get
             int16 activations, or with `WeightBits.AUTO` weights of eight bits. None for int8 everywhere.
         operators_not_to_delegate: edge operators kept on the CPU, by the names of ExecuTorch's NXP backend
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
-        remove_quant_io_ops: let the application quantise inputs and dequantise outputs; the program's inputs and
+        remove_quant_io_ops: let the application quantize inputs and dequantize outputs; the program's inputs and
             outputs are then int8.
-        use_qat: use quantisation-aware training, with a training function.
+        use_qat: use quantization-aware training, with a training function.
         use_profiling: make microcode that records when each kernel starts and stops.
         stream: turn the model of a window into a program for each hop of new frames.
         memory: options of the target's memories.

@@ -18,8 +18,8 @@ CONSTANT = "is constant on the calibration data"
 _LISTED = 8
 """Number of channels in a text."""
 
-PROGRAM, PYTORCH = "program", "quantised PyTorch"
-"""Measured object: the program in ExecuTorch's runtime on the host, or the quantised model if that cannot run."""
+PROGRAM, PYTORCH = "program", "quantized PyTorch"
+"""Measured object: the program in ExecuTorch's runtime on the host, or the quantized model if that cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class OutputQuality:
     """One output compared with the float model's, over all samples.
 
     Attributes:
-        sqnr: signal to quantisation noise, in dB.
+        sqnr: signal to quantization noise, in dB.
         axis: the dimension of its channels.
         channels: SQNR of each channel; none if it has no such dimension.
-        scale: scale of the stored integers of a quantised output, else 0.
+        scale: scale of the stored integers of a quantized output, else 0.
         zero_point: their zero point.
         equal: for integers and bools, which have no channels, the share of values that equal the float model's.
         constant: true if the float model gives the same values for all samples: the ratio then says nothing.
@@ -62,7 +62,7 @@ class OutputQuality:
 
 @dataclass(frozen=True, slots=True)
 class LayerQuality:
-    """One quantised intermediate value.
+    """One quantized intermediate value.
 
     Attributes:
         name: name of the node that computes it, as `manifest.Node.quantised`.
@@ -99,7 +99,7 @@ class Quality:
     Attributes:
         samples: number of samples from the calibration batches.
         kept: number of these stored with the build; outputs of PROGRAM are measured on them alone.
-        measured: PROGRAM or PYTORCH, for the outputs; layers are always those of quantised PyTorch.
+        measured: PROGRAM or PYTORCH, for the outputs; layers are always those of quantized PyTorch.
         outputs: one entry each.
         layers: ordered by `own`, smallest first.
         metrics: results of the user's function.
@@ -125,7 +125,7 @@ class Quality:
         ]
         is_little = any(output.sqnr < LITTLE for output in self.outputs if output.channels)
         more = "; `--equalise --correct-biases` may give more" if is_little else ""
-        return f"signal to quantisation noise: {', '.join(listed)}{more}" if listed else ""
+        return f"signal to quantization noise: {', '.join(listed)}{more}" if listed else ""
 
     @property
     def title(self) -> str:
@@ -133,7 +133,7 @@ class Quality:
         samples = counted(self.samples, "sample")
         if self.measured == PROGRAM and self.kept < self.samples:
             samples = f"{self.kept} of {samples}"
-        return f"signal to quantisation noise against the float model, on {samples}, of {self.measured}"
+        return f"signal to quantization noise against the float model, on {samples}, of {self.measured}"
 
 
 NOT_MEASURED = Quality()

@@ -86,10 +86,10 @@ if TYPE_CHECKING:
 @click.option(
     "--calibration",
     metavar="FILE.npz|FILE.py:FUNCTION",
-    help="Quantise a float TFLite file with these samples of its inputs.",
+    help="Quantize a float TFLite file with these samples of its inputs.",
 )
-@click.option("--equalise", is_flag=True, help="Equalise channel ranges across layers before quantisation.")
-@click.option("--correct-biases", is_flag=True, help="Correct biases for the mean error of quantised weights.")
+@click.option("--equalise", is_flag=True, help="Equalise channel ranges across layers before quantization.")
+@click.option("--correct-biases", is_flag=True, help="Correct biases for the mean error of quantized weights.")
 @click.option(
     "--min-sqnr",
     type=float,
@@ -103,8 +103,8 @@ if TYPE_CHECKING:
     metavar="OP",
     help="Keep this edge operator (`aten::convolution`) on the CPU; may be repeated.",
 )
-@click.option("--remove-quant-io-ops", is_flag=True, help="Let the application quantise inputs and dequantise outputs.")
-@click.option("--use-qat", is_flag=True, help="Use quantisation-aware training before the build.")
+@click.option("--remove-quant-io-ops", is_flag=True, help="Let the application quantize inputs and dequantize outputs.")
+@click.option("--use-qat", is_flag=True, help="Use quantization-aware training before the build.")
 @click.option("--train", metavar="FILE.py:FUNCTION", help="Training function; by default `train` of the model's file.")
 @click.option(
     "--evaluate",

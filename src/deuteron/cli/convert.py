@@ -61,7 +61,7 @@ def command(
     """Convert the TFLite model IN.tflite into OUT.tflite, whose one operator runs on the NPU.
 
     Operators that the NPU does not support stay TFLite operators, and OUT.tflite then has one NPU operator per
-    partition. Float inputs and outputs keep their types if the model quantises and dequantises them itself.
+    partition. Float inputs and outputs keep their types if the model quantizes and dequantizes them itself.
     """
     from deuteron import api
     from deuteron.arch import targets

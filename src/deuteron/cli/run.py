@@ -80,7 +80,7 @@ class _Command(Command):
 @click.option(
     "--compare",
     type=click.Choice(REFERENCES),
-    help="Compare with quantised PyTorch (a build), LiteRT (a file) or the host (a board); exit 1 beyond the "
+    help="Compare with quantized PyTorch (a build), LiteRT (a file) or the host (a board); exit 1 beyond the "
     "bounds. Compares each operator on a Neutron, each partition on an Ethos-U, outputs on a CPU. `float`: "
     "error from the float model on the build's stored samples.",
 )

@@ -1,1 +1,1 @@
-"""From a PyTorch module to a `.pte`: loading, quantising, partitioning; PyTorch and ExecuTorch live here."""
+"""From a PyTorch module to a `.pte`: loading, quantizing, partitioning; PyTorch and ExecuTorch live here."""

@@ -92,9 +92,9 @@ class BuildResult:
         files: the bytes of all other files, by name.
         losses: the losses of training.
         samples: the content of `samples.npz`.
-        floats: the float model before quantisation; it does not change its inputs. Its variables live from call to
+        floats: the float model before quantization; it does not change its inputs. Its variables live from call to
             call.
-        stored: quantises float inputs to the program's input format.
+        stored: quantizes float inputs to the program's input format.
         exact: the outputs that are computed from integers and bools alone, with their lines.
         variables: the tensors that the program keeps from run to run.
         packed: nodes of layers with weights of four bits.
@@ -307,10 +307,10 @@ class _Compiled:
     """The results of the steps.
 
     Attributes:
-        reference: the quantised program for comparison.
+        reference: the quantized program for comparison.
         flow: the run that made it, with its records.
         on_cpu: the operators that stay on the CPU.
-        kept: names of the edge nodes on the CPU, including those that the NPU's quantiser annotated.
+        kept: names of the edge nodes on the CPU, including those that the NPU's quantizer annotated.
         manager: ExecuTorch's program manager.
     """
 
@@ -378,7 +378,7 @@ def _evidence(
     batches: Sequence[Inputs],
     observed: Observed | None,
 ) -> "Evidence":
-    """Compare the quantised model with the module; with the float model after training."""
+    """Compare the quantized model with the module; with the float model after training."""
     from deuteron.frontend.quality.evidence import gather
 
     with quiet():
@@ -390,7 +390,7 @@ def _evidence(
 def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     """Run ExecuTorch's session until it has made the program; errors name the line of the model.
 
-    If the NPU rejects nodes that were quantised for it, the session runs again with these on the CPU.
+    If the NPU rejects nodes that were quantized for it, the session runs again with these on the CPU.
     """
     recipe = flow.recipe()
     from executorch.export import ExportSession

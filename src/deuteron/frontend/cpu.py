@@ -22,7 +22,7 @@ from deuteron.native import CORTEX_M, load_cortex_m, stale
 from deuteron.npu.neutron.kernels import event_names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-_QUANTIZES = Work.QUANTIZE, "quantises what integer operators read"
+_QUANTIZES = Work.QUANTIZE, "quantizes what integer operators read"
 _DEQUANTIZES = Work.DEQUANTIZE, "turns integers into float for those who read them so"
 _COPIES = Work.TRANSPOSE, "copies an image into the order of memory that its reader takes"
 _SCALES = "brings values to the scale that their reader has"

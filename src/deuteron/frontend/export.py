@@ -176,11 +176,11 @@ def _need_elements(output: fx.Node, index: int) -> None:
 def _no_float32(node: fx.Node, value: torch.Tensor) -> UnsupportedError:
     source = next(filter(None, map(source_of, (node, *node.users))), None)  # a constant has the line of its first use
     what = f"weight or constant `{node.target}`" if node.op == "get_attr" else f"the result of `{node.name}`"
-    hint = "quantisation starts from float32: compute in it alone"
+    hint = "quantization starts from float32: compute in it alone"
     if value.is_complex():
         hint = "compute with the real and the imaginary part as two tensors of float32"
     if called(node) == "float_power":
-        widens = "`float_power` computes in float64 whatever it is given, quantisation starts from float32"
+        widens = "`float_power` computes in float64 whatever it is given, quantization starts from float32"
         hint = f"{widens}: write `{_power(node)}`"
     return UnsupportedError(
         f"{what} is {str(value.dtype).removeprefix('torch.')}{f', at `{source.code}`' if source else ''}",

@@ -1,8 +1,8 @@
 """Combines NPU and CPU in one model: the NPU runs what its partitioner accepts, the Cortex-M runs the rest in int8.
 
-The NPU's partitioner sees the quantised model. Nodes that it rejects are quantised again for the CPU, until it accepts
-all nodes that were quantised for the NPU. Most models need no repetition, so the first attempt is the real lowering. If
-a repetition costs more than a trial, as with training, a trial quantised with one sample comes first.
+The NPU's partitioner sees the quantized model. Nodes that it rejects are quantized again for the CPU, until it accepts
+all nodes that were quantized for the NPU. Most models need no repetition, so the first attempt is the real lowering. If
+a repetition costs more than a trial, as with training, a trial quantized with one sample comes first.
 """
 
 import copy
@@ -32,19 +32,19 @@ from deuteron.frontend.quantize import annotations
 
 
 class LeftOverError(Exception):
-    """The NPU rejected nodes that were quantised for it; they are now among the rejected nodes."""
+    """The NPU rejected nodes that were quantized for it; they are now among the rejected nodes."""
 
 
 @dataclass(slots=True)
 class RejectedNodes:
-    """Nodes that the NPU's quantiser annotates and its partitioner rejects.
+    """Nodes that the NPU's quantizer annotates and its partitioner rejects.
 
     Attributes:
-        kept: nodes that must stay on the CPU, by their names at quantisation, and why.
-        on_cpu: all nodes that stay on the CPU, by their names at quantisation, and why.
+        kept: nodes that must stay on the CPU, by their names at quantization, and why.
+        on_cpu: all nodes that stay on the CPU, by their names at quantization, and why.
         edge: the edge operators that they became, by name.
-        idle: nodes for which the NPU has nothing to compute, by their names at quantisation, and why.
-        is_left_over: whether a lowering ended with LeftOverError, and the same model is to be quantised again.
+        idle: nodes for which the NPU has nothing to compute, by their names at quantization, and why.
+        is_left_over: whether a lowering ended with LeftOverError, and the same model is to be quantized again.
     """
 
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -64,7 +64,7 @@ class RejectedNodes:
         self.idle.clear()
 
     def leave(self, names: Collection[str]) -> bool:
-        """Leave nodes to the CPU for which the NPU computes nothing; True if the model is to be quantised again."""
+        """Leave nodes to the CPU for which the NPU computes nothing; True if the model is to be quantized again."""
         self.is_left_over = not self.idle.keys() >= set(names)
         self.idle |= dict.fromkeys(names, "the NPU has nothing to compute for it")
         self.on_cpu |= self.idle
@@ -93,9 +93,9 @@ def quantizer(
     *,
     runs_trials: bool = True,
 ) -> Any:
-    """PT2E's quantiser for a target with Cortex-M operators, and with an NPU or without one.
+    """PT2E's quantizer for a target with Cortex-M operators, and with an NPU or without one.
 
-    A `search` selects the nodes with int16 activations. With `runs_trials`, lowerings of a model that is quantised with
+    A `search` selects the nodes with int16 activations. With `runs_trials`, lowerings of a model that is quantized with
     one `sample` fill `rejected` first. Otherwise the real lowering fills it and ends with LeftOverError.
     """
     from torchao.quantization.pt2e.quantizer import Quantizer
@@ -107,7 +107,7 @@ def quantizer(
         activations_of_cpu = activations
 
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            cpu_divisions.rename(model)  # the NPU's quantiser would decompose them
+            cpu_divisions.rename(model)  # the NPU's quantizer would decompose them
             model = npu_backend.quantizer().transform_for_annotation(model)
             cpu_divisions.restore(model)
             model = cortex_m.prepare(model, self.activations_of_cpu)
@@ -179,7 +179,7 @@ def _annotate_npu(model: fx.GraphModule, npu_backend: NpuBackend, on_cpu: Collec
 
 
 def quantize_once(module: fx.GraphModule) -> None:
-    """Lower recurrent layers, give each value that the CPU computes one scale, and quantise it again for other readers.
+    """Lower recurrent layers, give each value that the CPU computes one scale, and quantize it again for other readers.
 
     A delegate may have one output per scale. A Cortex-M operator has one output, so lowering would drop other scales.
     """
@@ -215,7 +215,7 @@ def partitioner(
     Args:
         arch: the target.
         npu_backend: the back end of its NPU.
-        state: returns the quantised module's state dict, once there is one.
+        state: returns the quantized module's state dict, once there is one.
         rejected: gets the nodes that the NPU rejects.
         recording: gets all nodes of the model, and why the NPU does not run them.
         delegates: whether the partitioner delegates the nodes, or only tags them.
@@ -278,6 +278,6 @@ def _never(_: fx.Node) -> bool:
 
 
 def mark_of(node: fx.Node) -> str | None:
-    """The name at quantisation of a node that was quantised for the NPU; None for other nodes."""
+    """The name at quantization of a node that was quantized for the NPU; None for other nodes."""
     custom: Mapping[str, Any] = node.meta.get("custom", {})
     return custom.get(MARK)

@@ -48,21 +48,21 @@ _NESTED = (
     "a program has one tensor per input: give the build a module whose `forward` takes each tensor as an argument, "
     "such as `forward(self, x, h, c)`, and calls the model with them, `return self.model(x, (h, c))`"
 )
-_FLOATS = "quantisation starts from float32: convert the model and its inputs with `.float()`"
-_UNQUANTIZED = "pass the float model: a build quantises it"
+_FLOATS = "quantization starts from float32: convert the model and its inputs with `.float()`"
+_UNQUANTIZED = "pass the float model: a build quantizes it"
 
 
 def _check_weights(module: nn.Module | ExportedProgram) -> None:
     """Check that a module has float32 parameters with values.
 
     Raises:
-        InputError: naming the first that has none, is of another dtype, or is quantised.
+        InputError: naming the first that has none, is of another dtype, or is quantized.
     """
     if isinstance(module, nn.Module):
         for name, part in cast("list[tuple[str, nn.Module]]", [*cast(Any, module).named_modules()]):
             if type(part).__module__.startswith("torch.ao.nn.quantized"):
                 layer = f"`{type(part).__module__}.{type(part).__qualname__}`"
-                raise InputError(f"`{name}` of the model is quantised already: {layer}", hint=_UNQUANTIZED)
+                raise InputError(f"`{name}` of the model is quantized already: {layer}", hint=_UNQUANTIZED)
     for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
         for name, value in named:
             if is_lazy(value):
@@ -82,7 +82,7 @@ def _need_values(value: Tensor, what: str, load: str) -> None:
             f"{what} is on the device `{value.device}`", hint="move the model and its inputs with `.cpu()`"
         )
     if value.is_quantized:
-        raise InputError(f"{what} is quantised already", hint=_UNQUANTIZED)
+        raise InputError(f"{what} is quantized already", hint=_UNQUANTIZED)
     if value.layout is not torch.strided:
         layout = str(value.layout).removeprefix("torch.")
         raise InputError(f"{what} has the layout `{layout}`", hint="convert it with `.to_dense()`")

@@ -48,7 +48,7 @@ class Recording(Generic[P]):
 
     Attributes:
         partitions: one record for each.
-        refused: nodes whose quantisation the backend cannot convert.
+        refused: nodes whose quantization the backend cannot convert.
         nodes: all nodes of the model, as of the partitioner's last call.
     """
 

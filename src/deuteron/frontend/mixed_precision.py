@@ -1,7 +1,7 @@
 """Selects the layers that get int16 activations, so that the outputs reach a given signal-to-noise ratio.
 
 A value gains from int16 if the operator that computes it and all its readers are int16. The search adds values in the
-order of their loss. A binary search finds how many it needs; each step quantises the model and measures it on
+order of their loss. A binary search finds how many it needs; each step quantizes the model and measures it on
 calibration data.
 """
 
@@ -77,7 +77,7 @@ class Search:
                 hints.append(f"ask for at most `--min-sqnr {most}`")
             hints.append("lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`")
             raise UnsupportedError(
-                f"{self.least:g} dB of signal to quantisation noise are out of reach: int8 has {before:.1f} dB, and "
+                f"{self.least:g} dB of signal to quantization noise are out of reach: int8 has {before:.1f} dB, and "
                 f"activations of 16 bits wherever they can be {best:.1f} dB, {why}",
                 hint=", or ".join(hints),
             )

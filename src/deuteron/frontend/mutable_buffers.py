@@ -24,7 +24,7 @@ from deuteron.frontend.operators import called, is_dequantize, is_quantize
 from deuteron.frontend.upstream import access, private_apis
 
 Affine = tuple[Any, ...]
-"""Arguments of a quantise operator after the value: scale, zero point, range and dtype."""
+"""Arguments of a quantize operator after the value: scale, zero point, range and dtype."""
 
 _VIEWS = frozenset({"view", "view_copy", "unsqueeze", "unsqueeze_copy", "squeeze", "squeeze_copy", "alias", "detach"})
 """Operators whose results ExecuTorch may give the memory of their operand."""
@@ -42,10 +42,10 @@ def remove_copies(model: fx.GraphModule, count: int) -> None:
 
 
 def store_quantized(program: ExportedProgram, count: int) -> Mapping[int, Affine]:
-    """Let an edge program take and return those of its last `count` values quantised that it quantises alike at both.
+    """Let an edge program take and return those of its last `count` values quantized that it quantizes alike at both.
 
     Returns:
-        The quantisation of each such value, by its number.
+        The quantization of each such value, by its number.
     """
     found: dict[int, Affine] = {}
     output = program.graph.output_node()
@@ -81,7 +81,7 @@ def _inputs(program: ExportedProgram) -> list[fx.Node]:
 
 
 def _read_as(node: fx.Node) -> Affine | None:
-    """Return the quantisation in which all operators read an input; None if they read it in several ways."""
+    """Return the quantization in which all operators read an input; None if they read it in several ways."""
     found = {_affine(user) if is_quantize(user) else None for user in node.users if user.op != "output"}
     return found.pop() if len(found) == 1 else None
 
@@ -108,7 +108,7 @@ def write(
     Args:
         program: takes and returns the variables.
         variables: its last inputs and outputs.
-        affines: the quantisation of those that it stores quantised, by their numbers.
+        affines: the quantization of those that it stores quantized, by their numbers.
         clone: the operator of the program's dialect that copies a tensor.
     """
     if not variables:

@@ -21,13 +21,13 @@ KEY = "deuteron_node"
 """Key of a node's metadata: the node's name before lowering. Lowered nodes keep it."""
 
 QUANTIZED = "deuteron_name"
-"""Key of a node's custom metadata: the name at quantisation, which every build of a model reproduces."""
+"""Key of a node's custom metadata: the name at quantization, which every build of a model reproduces."""
 
 MARK = "deuteron_npu"
-"""Key of a node's custom metadata: the name of a node that was quantised for the NPU."""
+"""Key of a node's custom metadata: the name of a node that was quantized for the NPU."""
 
 CPU_ONLY = "deuteron_cpu_only"
-"""Key of a node's custom metadata: the reason why the node is quantised for the CPU, which divides more exactly."""
+"""Key of a node's custom metadata: the reason why the node is quantized for the CPU, which divides more exactly."""
 
 SATURATES = "deuteron_saturates"
 """Key of a node's custom metadata: only functions that are constant beyond the range of its result read it."""
@@ -74,7 +74,7 @@ _INT16: Mapping[Work, Work] = {
 
 
 def cpu_only_reason(node: fx.Node) -> str:
-    """Return the reason why a node is quantised for the CPU; empty for other nodes."""
+    """Return the reason why a node is quantized for the CPU; empty for other nodes."""
     custom: Mapping[str, str] = node.meta.get("custom", {})
     return custom.get(CPU_ONLY, "")
 
@@ -123,7 +123,7 @@ def _constants(program: ExportedProgram) -> set[str]:
 
 
 def computing(graph: fx.Graph) -> Iterator[fx.Node]:
-    """Yield the operators of the model in an edge graph: no `getitem`, no quantise or dequantise operators."""
+    """Yield the operators of the model in an edge graph: no `getitem`, no quantize or dequantize operators."""
     for node in graph.nodes:
         if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
             yield node
@@ -206,12 +206,12 @@ def _macs(node: fx.Node) -> int:
 
 
 def _read(node: fx.Node) -> Tensor:
-    """The stored value that a reader of this node reads: before a dequantise operator, the quantised value."""
+    """The stored value that a reader of this node reads: before a dequantize operator, the quantized value."""
     return _value(node.all_input_nodes[0] if is_dequantize(node) else node)
 
 
 def _written(node: fx.Node) -> Tensor:
-    """The stored value that a node writes: after a quantise operator, the quantised value."""
+    """The stored value that a node writes: after a quantize operator, the quantized value."""
     return _value(next((user for user in node.users if is_quantize(user)), node))
 
 

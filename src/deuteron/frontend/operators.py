@@ -63,17 +63,17 @@ def is_delegate(node: fx.Node) -> bool:
 
 
 def is_qdq(node: fx.Node) -> bool:
-    """True for the quantise and dequantise operators that PT2E quantisation inserts."""
+    """True for the quantize and dequantize operators that PT2E quantization inserts."""
     return any(name in str(node.target) for name in _QDQ)
 
 
 def is_dequantize(node: fx.Node) -> bool:
-    """True for operators that convert quantised values to float."""
+    """True for operators that convert quantized values to float."""
     return "dequantize_per_" in str(node.target)
 
 
 def is_quantize(node: fx.Node) -> bool:
-    """True for operators that quantise."""
+    """True for operators that quantize."""
     return is_qdq(node) and not is_dequantize(node)
 
 

@@ -79,9 +79,9 @@ class Stage(Enum):
     EXPORT = auto()
     """PyTorch exports the model."""
     QUANTIZE = auto()
-    """The exported model is prepared, calibrated or trained, and quantised."""
+    """The exported model is prepared, calibrated or trained, and quantized."""
     LOWER = auto()
-    """The quantised model becomes an edge program, and the backend compiles its partitions."""
+    """The quantized model becomes an edge program, and the backend compiles its partitions."""
     EMIT = auto()
     """The edge program is complete and the CPU operators are known; ExecuTorch plans memory and writes the program."""
 
@@ -93,7 +93,7 @@ def _ignore(_: str) -> None:
 class _StrictRecipe(int):
     """A recipe's `strict` flag, which is true; ExecuTorch hashes the flags of recipes that a user combines.
 
-    This recipe cannot be combined: its passes quantise for all processors of the target.
+    This recipe cannot be combined: its passes quantize for all processors of the target.
     """
 
     name: str
@@ -107,7 +107,7 @@ class _StrictRecipe(int):
     def __hash__(self) -> int:
         raise OptionError(
             f"the recipe `{self.name}` is combined with another, and is for all of a model: its processors share what "
-            "is quantised",
+            "is quantized",
             hint="use it by itself; `deuteron targets` lists those with an NPU and a CPU",
         )
 
@@ -121,17 +121,17 @@ class Flow:
         options: of the build.
         calibration: returns the calibration batches; without it, ranges come from the session's example inputs.
         sample: an input for trials and for the final comparison; random if it is not given.
-        train: trains the model in place; None for quantisation after training.
+        train: trains the model in place; None for quantization after training.
         on_step: called with the name of each step when it begins.
         npu_backend: the back end of the target's NPU.
         recording: the partitions and nodes of the lowering.
-        rejected: nodes that the NPU's quantiser annotated and its partitioner rejected.
+        rejected: nodes that the NPU's quantizer annotated and its partitioner rejected.
         variables: of the model, which are its last inputs and outputs; mutable buffers of the program.
         repeats: whether the caller repeats a run that ends with `heterogeneous.LeftOverError`.
         score: measures a model for `options.max_loss`: a larger number is better.
         flash_left: bytes that int8 weights leave of the flash budget of `WeightBits.AUTO`; below 0 if they exceed it.
         oversized: numbers of layers with four bits whose finished programs exceed the flash budget.
-        packed: nodes of layers with weights of four bits, once the model has been quantised.
+        packed: nodes of layers with weights of four bits, once the model has been quantized.
         further: more inputs on which the rewritten float model is compared with the exported one.
         stage: the current stage.
         on_cpu: the operators on the CPU, once the program is complete.
@@ -169,21 +169,21 @@ class Flow:
 
     @property
     def module(self) -> fx.GraphModule:
-        """The quantised model, once there is one."""
+        """The quantized model, once there is one."""
         if self._module is None:
-            raise InternalError("the quantised model was asked for before there was one")
+            raise InternalError("the quantized model was asked for before there was one")
         return self._module
 
     @property
     def float_model(self) -> fx.GraphModule:
-        """The float model before quantisation, once it has been prepared."""
+        """The float model before quantization, once it has been prepared."""
         if self._floats is None:
             raise InternalError("the float model was asked for before it was prepared")
         return self._floats
 
     @property
     def state_ranges(self) -> Mapping[int, tuple[float, float]]:
-        """The least and the largest value of each variable that the program stores quantised, by its number."""
+        """The least and the largest value of each variable that the program stores quantized, by its number."""
         return {
             index: ((low - zero_point) * scale, (high - zero_point) * scale)
             for index, (scale, zero_point, low, high, *_) in self._stored.items()
@@ -201,7 +201,7 @@ class Flow:
     def recipe(self, name: str = "deuteron") -> Any:
         """The recipe for ExecuTorch's `ExportSession`."""
         with upstream_caches.importing(), self.npu_backend.imported(), quiet():  # both others import ExecuTorch
-            importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
+            importlib.import_module("executorch.kernels.quantized")  # out variants of quantize and dequantize
             from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
             quantization = QuantizationRecipe(
@@ -415,7 +415,7 @@ class Flow:
         return tuple(layer.name for layer in chooser.run(limits, trains=self.train is not None))
 
     def _quantized(self, model: fx.GraphModule) -> fx.GraphModule:
-        """The quantised model."""
+        """The quantized model."""
         self.on_step("quantize")
         if self._has_cortex_m:
             heterogeneous.quantize_once(model)
@@ -454,7 +454,7 @@ class Flow:
 
 
 def trainable(quantizer: Any) -> Any:
-    """Wrap a quantiser for training: same annotations with fake quantisation, and any batch size."""
+    """Wrap a quantizer for training: same annotations with fake quantization, and any batch size."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     from deuteron.frontend.quantize import annotations

@@ -1,8 +1,8 @@
-"""Selects the quantisation range of a tensor from the histogram of its values, by each calibration method.
+"""Selects the quantization range of a tensor from the histogram of its values, by each calibration method.
 
-All quantisers measure int8 activations with PyTorch's histogram observer, so each method is a search in a histogram.
-PyTorch's own search removes bins at either end, a 100,000th of all samples at a time, until the quantisation error
-grows. Most of its steps compare two numbers and dominate the time of a quantisation. `scalar_search` computes the same
+All quantizers measure int8 activations with PyTorch's histogram observer, so each method is a search in a histogram.
+PyTorch's own search removes bins at either end, a 100,000th of all samples at a time, until the quantization error
+grows. Most of its steps compare two numbers and dominate the time of a quantization. `scalar_search` computes the same
 steps without tensors.
 """
 

@@ -21,7 +21,7 @@ ARGUMENTS = ("target", "options", "calibration_inputs_fn", "train_fn")
 
 
 class Recipe(RecipeType):
-    """The processors that a model is quantised for in int8, after training (PTQ) or with training (QAT).
+    """The processors that a model is quantized for in int8, after training (PTQ) or with training (QAT).
 
     `NEUTRON`: the Neutron NPU and ExecuTorch's portable operators on the CPU. `CORTEX_M`: the CPU alone. `COMBINED`:
     the Neutron NPU, and int8 operators on the CPU for the rest. `ETHOSU`: an Arm Ethos-U and portable operators.
@@ -43,7 +43,7 @@ class Recipe(RecipeType):
 
     @property
     def trains(self) -> bool:
-        """True for quantisation-aware training."""
+        """True for quantization-aware training."""
         return self.name.endswith("_QAT")
 
     @property

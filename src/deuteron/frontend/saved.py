@@ -1,4 +1,4 @@
-"""Reads and writes the quantised PyTorch program: `reference.pt2` files and ETRecords."""
+"""Reads and writes the quantized PyTorch program: `reference.pt2` files and ETRecords."""
 
 import copy
 import importlib
@@ -29,7 +29,7 @@ _UNREADABLE = (*DAMAGED, OSError, AssertionError, pickle.UnpicklingError)
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """Quantisation of a value at the program's boundary: real = scale * (stored - zero_point).
+    """Quantization of a value at the program's boundary: real = scale * (stored - zero_point).
 
     Stored values range from `least` to `most`.
     """
@@ -50,12 +50,12 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The quantised PyTorch program that a build saved for comparison.
+    """The quantized PyTorch program that a build saved for comparison.
 
     Attributes:
-        module: the quantised program; float32 in and out. Each run starts from the initial values of its variables.
+        module: the quantized program; float32 in and out. Each run starts from the initial values of its variables.
         stepping: the same, but its variables live from run to run; None without variables.
-        inputs: quantisation of each input; None for an input that no quantise operator reads.
+        inputs: quantization of each input; None for an input that no quantize operator reads.
         outputs: the same for each output.
     """
 
@@ -88,7 +88,7 @@ def _run(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def save(program: ExportedProgram) -> bytes:
-    """Return the bytes of the file for a quantised program."""
+    """Return the bytes of the file for a quantized program."""
     stream = io.BytesIO()
     with quiet():
         torch.export.save(program, stream)
@@ -192,17 +192,17 @@ def _without_changes(module: nn.Module) -> nn.Module:
 
 
 def input_affine(node: fx.Node) -> Affine | None:
-    """The quantisation of a program's input; None if no quantise operator reads it."""
+    """The quantization of a program's input; None if no quantize operator reads it."""
     return next((affine for user in node.users if (affine := _affine(user, ".quantize_per_tensor"))), None)
 
 
 def output_affine(node: fx.Node) -> Affine | None:
-    """The quantisation of a program's output; None if it is not quantised."""
+    """The quantization of a program's output; None if it is not quantized."""
     return _affine(node, ".dequantize_per_tensor")
 
 
 def _affine(node: fx.Node, operator: str) -> Affine | None:
-    """The quantisation parameters of a node; None for another operator."""
+    """The quantization parameters of a node; None for another operator."""
     if operator not in str(node.target):
         return None
     scale, zero_point, least, most = node.args[1:5]

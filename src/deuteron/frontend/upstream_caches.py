@@ -68,13 +68,13 @@ def importing() -> Generator[None]:
 
 @contextmanager
 def annotating() -> Generator[None]:
-    """Use the shortcut of Arm's quantiser, which the Cortex-M's quantiser uses too, in this context."""
+    """Use the shortcut of Arm's quantizer, which the Cortex-M's quantizer uses too, in this context."""
     with replaced(private_apis.ARM_SHARED_SCALES, _enqueued_once):
         yield
 
 
 def _enqueued_once(original: Callable[..., None]) -> Callable[..., None]:
-    """Visit each node of a search once: the quantiser puts a node into its queue once per path to the node."""
+    """Visit each node of a search once: the quantizer puts a node into its queue once per path to the node."""
 
     def enqueue(quantizer: Any, neighbor: fx.Node, shared_nodes: set[fx.Node], bfs_queue: list[fx.Node]) -> None:
         if neighbor not in bfs_queue:
@@ -84,7 +84,7 @@ def _enqueued_once(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _cache_quantization(original: Callable[..., None]) -> Callable[..., None]:
-    """Make PyTorch cache shapes and types of quantise operators too, which are most nodes of a quantised graph.
+    """Make PyTorch cache shapes and types of quantize operators too, which are most nodes of a quantized graph.
 
     By default, it only caches those of PyTorch's operators, whose results depend on nothing else.
     """

@@ -29,8 +29,8 @@ class EdgeNode:
     source: tuple[Source, ...]
 
     @property
-    def quantises(self) -> bool:
-        """Return true if the operator only quantises or dequantises a tensor."""
+    def quantizes(self) -> bool:
+        """Return true if the operator only quantizes or dequantizes a tensor."""
         return self.op.startswith("quantized_decomposed::")
 
 
@@ -53,7 +53,7 @@ class Boundary:
     """An input or output: its sizes, None if dynamic, and the scales and zero points with which operators read it."""
 
     shape: tuple[int, ...] | None
-    quantised: frozenset[tuple[float, int]]
+    quantized: frozenset[tuple[float, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +137,19 @@ def _delegate(entry: Any) -> DelegateRecord:
 def _boundaries(specs: Any, kind: str, graph: Any) -> Iterator[Boundary]:
     """Yield the inputs or outputs of a signature, with the scales and zero points of the adjacent operators."""
     operator = QUANTIZES if kind == "user_input" else DEQUANTIZES
-    quantised: dict[str, set[tuple[float, int]]] = {}
+    quantized: dict[str, set[tuple[float, int]]] = {}
     for node in graph["nodes"]:
         if f".{operator}." in str(node["target"]):
             arguments = {one["name"]: one["arg"] for one in node["inputs"]}
             at = arguments["input"] if kind == "user_input" else node["outputs"][0]
             if "as_float" in arguments["scale"] and "as_int" in arguments["zero_point"]:
                 affine = float(arguments["scale"]["as_float"]), int(arguments["zero_point"]["as_int"])
-                quantised.setdefault(at["as_tensor"]["name"], set()).add(affine)
+                quantized.setdefault(at["as_tensor"]["name"], set()).add(affine)
     for spec in specs:
         if kind in spec:
             argument = spec[kind]["arg"]
             name = argument["as_tensor"]["name"] if "as_tensor" in argument else ""
-            yield Boundary(_sizes(graph["tensor_values"][name]) if name else None, frozenset(quantised.get(name, ())))
+            yield Boundary(_sizes(graph["tensor_values"][name]) if name else None, frozenset(quantized.get(name, ())))
 
 
 def _sizes(tensor: Any) -> tuple[int, ...] | None:

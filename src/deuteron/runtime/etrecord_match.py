@@ -12,7 +12,7 @@ from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpe
 def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence[str]]) -> Iterator[str]:
     """Yield one clause per difference between a record and a program; nothing if the record is the program's.
 
-    Compares sizes, quantisation of inputs and outputs, and compiled delegates. Types and operators are not compared:
+    Compares sizes, quantization of inputs and outputs, and compiled delegates. Types and operators are not compared:
     passes after the edge program may change them.
 
     Args:
@@ -51,21 +51,21 @@ def _boundary_differences(side: str, recorded: Sequence[Boundary], own: Sequence
             yield f"it has {len(recorded)} {side}s, the program {len(own)}"
         elif None not in (theirs.shape, ours.shape) and theirs.shape != ours.shape:
             yield f"its {side} {i} has the shape {theirs.shape}, the program's {ours.shape}"
-        elif theirs.quantised and ours.quantised and not theirs.quantised & ours.quantised:
-            yield f"its {side} {i} is quantised by {_affines(theirs)}, the program's by {_affines(ours)}"
+        elif theirs.quantized and ours.quantized and not theirs.quantized & ours.quantized:
+            yield f"its {side} {i} is quantized by {_affines(theirs)}, the program's by {_affines(ours)}"
 
 
 def _boundary(method: Method, indices: Sequence[int], operator: str) -> list[Boundary]:
-    """Return a method's inputs (`operator` quantises) or outputs (it dequantises) with their scales and zero points."""
-    quantised: dict[int, set[tuple[float, int]]] = {index: set() for index in indices}
+    """Return a method's inputs (`operator` quantizes) or outputs (it dequantizes) with their scales and zero points."""
+    quantized: dict[int, set[tuple[float, int]]] = {index: set() for index in indices}
     for step in method.chains[0]:
         if isinstance(step, KernelCall) and f"::{operator}." in method.operators[step.operator]:
             value, scale, zero_point = step.args[0 if operator == QUANTIZES else -1], *step.args[1:3]
             affine = method.values[scale], method.values[zero_point]
-            if value in quantised and isinstance(affine[0], float) and isinstance(affine[1], int):
-                quantised[value].add((affine[0], affine[1]))
+            if value in quantized and isinstance(affine[0], float) and isinstance(affine[1], int):
+                quantized[value].add((affine[0], affine[1]))
     specs = method.input_specs if operator == QUANTIZES else method.output_specs
-    return [Boundary(_shape(method, i, spec), frozenset(quantised[i])) for i, spec in zip(indices, specs, strict=True)]
+    return [Boundary(_shape(method, i, spec), frozenset(quantized[i])) for i, spec in zip(indices, specs, strict=True)]
 
 
 def _shape(method: Method, index: int, spec: TensorSpec | None) -> tuple[int, ...] | None:
@@ -74,7 +74,7 @@ def _shape(method: Method, index: int, spec: TensorSpec | None) -> tuple[int, ..
 
 
 def _affines(boundary: Boundary) -> str:
-    return ", ".join(f"{scale:.6g} from {zero_point}" for scale, zero_point in sorted(boundary.quantised))
+    return ", ".join(f"{scale:.6g} from {zero_point}" for scale, zero_point in sorted(boundary.quantized))
 
 
 def _listed(delegates: Mapping[int, str]) -> str:

@@ -161,7 +161,7 @@ def _tensors(specs: Sequence[TensorSpec | None], side: str, path: Path) -> tuple
 
 
 def _is_index(spec: TensorSpec) -> bool:
-    """Return true for integers that are not quantised values."""
+    """Return true for integers that are not quantized values."""
     return np.issubdtype(spec.dtype, np.integer) and spec.dtype not in ("int8", "int16")
 
 
@@ -208,7 +208,7 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
             with _without_package_init("executorch.exir"):
                 from executorch.runtime import Runtime
 
-            importlib.import_module("executorch.kernels.quantized")  # registers the quantised CPU operators
+            importlib.import_module("executorch.kernels.quantized")  # registers the quantized CPU operators
         except ImportError as error:
             message = f"ExecuTorch's runtime is not installed: {error}"
             raise MissingToolError(message, hint="run `make setup`, or `pip install 'deuteron[executorch]'`") from error

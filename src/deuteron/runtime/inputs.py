@@ -66,7 +66,7 @@ def drawn_inputs(model: Signature, count: int, seed: int, like: Sequence[Sample]
 
 
 def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
-    """Check number, shape and dtype of one set of inputs against the model's, and quantised builds' inputs for NaN.
+    """Check number, shape and dtype of one set of inputs against the model's, and quantized builds' inputs for NaN.
 
     Raises:
         InputError: naming the input that differs.

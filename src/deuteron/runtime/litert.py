@@ -91,7 +91,7 @@ def _check_states(model: FlatModel) -> None:
                 raise InputError(
                     f"LiteRT has no SVDF with an int8 state; `{tensor.name}` is one",
                     where=f"op {op.number(at)} SVDF",
-                    hint="only TFLite Micro has it; quantise the state to int16 to compare with LiteRT",
+                    hint="only TFLite Micro has it; quantize the state to int16 to compare with LiteRT",
                 )
 
 

@@ -42,8 +42,8 @@ _VIEW = "executorch_prim::et_view"
 """Prefix of view calls, which are not operators of the model."""
 
 _EDGES = {
-    "quantize_per_tensor": (Work.QUANTIZE, "quantises for integer operators"),
-    "dequantize_per_tensor": (Work.DEQUANTIZE, "dequantises for float operators"),
+    "quantize_per_tensor": (Work.QUANTIZE, "quantizes for integer operators"),
+    "dequantize_per_tensor": (Work.DEQUANTIZE, "dequantizes for float operators"),
 }
 _NO_REASON = "the program runs it on the CPU and does not record why"
 
@@ -165,7 +165,7 @@ class _Program:
     def _computed(self, handles: Sequence[int]) -> list[EdgeNode]:
         """Return the operators of the model with these debug handles."""
         nodes = self._record.nodes if self._record else ()
-        return [node for node in nodes if node.handle in handles and not node.quantises]
+        return [node for node in nodes if node.handle in handles and not node.quantizes]
 
     def _ops_of(self, part: _Loaded) -> tuple[list[PartitionOp], list[tuple[int, ...]]]:
         """Return the operators of a partition, and the operators of each kernel call.

@@ -58,7 +58,7 @@ _WRONG = "Vela's commands for it and its neighbours compute other values"
 """Why an operator is on the CPU that Vela takes."""
 
 _OPTIONS = ("use_profiling", "memory", "vela", "force", "tflite")
-"""Options of builds that mean something for a file, which is quantised already."""
+"""Options of builds that mean something for a file, which is quantized already."""
 
 
 _FLOAT_LAYERS = ("dtn_op_convolution", "convolution_f32", "batch_matmul_f32")
@@ -95,7 +95,7 @@ def build_of(
         path: the file.
         target: a name of `deuteron targets`.
         options: of the build.
-        calibration: samples, or the name of a file with them, for a float file that is quantised first.
+        calibration: samples, or the name of a file with them, for a float file that is quantized first.
         choose: chooses among builds for an Ethos-U; by default the file is compiled as it is.
 
     Raises:
@@ -382,7 +382,7 @@ def _float_notes(made: _Made) -> Iterator[str]:
     """Yield a note for layers that compute in float32 on the CPU."""
     layers = [op for op in made.cpu_ops if op.op.endswith(_FLOAT_LAYERS)]
     if layers:
-        yield f"computed in float32 on the CPU: {counted(len(layers), 'layer')}; `--calibration` quantises the file"
+        yield f"computed in float32 on the CPU: {counted(len(layers), 'layer')}; `--calibration` quantizes the file"
 
 
 def _with_origins(model: FlatModel, source: FlatModel) -> FlatModel:

@@ -52,7 +52,7 @@ class TfliteModel:
 
     Attributes:
         source: the file as it was read.
-        inputs: the file's inputs, float32 where the file quantises them itself.
+        inputs: the file's inputs, float32 where the file quantizes them itself.
         outputs: the file's outputs.
         container: the driver's program; None when the model computes nothing.
         conversion: the compiler's result, None for a file that was converted before.
@@ -101,7 +101,7 @@ class TfliteModel:
         ]
 
     def stored_inputs(self, inputs: Sequence[Array]) -> list[Array]:
-        """Quantise one array per input of the file, where the file starts with QUANTIZE."""
+        """Quantize one array per input of the file, where the file starts with QUANTIZE."""
         return [_stored(x, info, t) for x, info, t in zip(inputs, self.inputs, self._inner[0], strict=True)]
 
 
@@ -294,7 +294,7 @@ def _stored(x: Array, info: TensorInfo, tensor: FlatTensor) -> Array:
         return x.astype(dtype)
     real: F32 = x.astype(np.float32)
     if not np.isfinite(real).all():
-        raise InputError(f"input `{info.name}` holds NaN or infinite values; they cannot be quantised")
+        raise InputError(f"input `{info.name}` holds NaN or infinite values; they cannot be quantized")
     quant = _quant(tensor)
     steps = (real / np.float32(quant.scale)).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
@@ -312,5 +312,5 @@ def _outer(y: Array, info: TensorInfo, tensor: FlatTensor) -> Array:
 
 def _quant(tensor: FlatTensor) -> Quant:
     if tensor.quant is None:
-        raise InputError(f"tensor `{tensor.name}` has no quantisation")
+        raise InputError(f"tensor `{tensor.name}` has no quantization")
     return tensor.quant

@@ -15,7 +15,7 @@ from deuteron.runtime.tflite_nodes import nbytes
 from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
 _BETWEEN = {
-    QUANTIZE: (Work.QUANTIZE, "quantises what integer operators read"),
+    QUANTIZE: (Work.QUANTIZE, "quantizes what integer operators read"),
     DEQUANTIZE: (Work.DEQUANTIZE, "turns integers into float for those who read them so"),
 }
 

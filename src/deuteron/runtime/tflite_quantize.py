@@ -1,4 +1,4 @@
-"""Quantises a float32 or dynamic-range TFLite file with Google's `ai-edge-quantizer`, from calibration data."""
+"""Quantizes a float32 or dynamic-range TFLite file with Google's `ai-edge-quantizer`, from calibration data."""
 
 import contextlib
 import importlib.util
@@ -26,7 +26,7 @@ from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTens
 Array = npt.NDArray[np.generic]
 Sample = Mapping[str, Array]
 
-HINT = "quantise the file: `deuteron build FILE.tflite --calibration DATA.npz`, or `--calibration FILE.py:FUNCTION`"
+HINT = "quantize the file: `deuteron build FILE.tflite --calibration DATA.npz`, or `--calibration FILE.py:FUNCTION`"
 
 _LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
 _SIGNATURE = "serve"
@@ -47,7 +47,7 @@ def has_float_layers(source: Buffer, signature: str | None = None) -> bool:
 
 
 def quantized(source: Buffer, calibration: object, options: BuildOptions) -> tuple[bytes, str]:
-    """Return a file quantised to int8, or int8 weights with int16 activations, and a sentence about it.
+    """Return a file quantized to int8, or int8 weights with int16 activations, and a sentence about it.
 
     Inputs and outputs stay float32, unless `options.remove_quant_io_ops` is set.
 
@@ -59,11 +59,11 @@ def quantized(source: Buffer, calibration: object, options: BuildOptions) -> tup
     Raises:
         MissingToolError: `ai-edge-quantizer` is not installed.
         InputError: the calibration data cannot be read, or do not fit the inputs.
-        OptionError: the file is quantised already.
+        OptionError: the file is quantized already.
         UnsupportedError: `ai-edge-quantizer` refuses the file.
     """
     if not has_float_layers(source, options.tflite.signature):
-        raise OptionError("`--calibration` is for float files, and this one is quantised", hint="leave it out")
+        raise OptionError("`--calibration` is for float files, and this one is quantized", hint="leave it out")
     require("quantize", "ai_edge_quantizer", "a build of a float TFLite file with `--calibration`")
     kept = replace(options.tflite, keep_dead_channels=True)
     model = _with_float_weights(prepare(source, kept).model)
@@ -72,7 +72,7 @@ def quantized(source: Buffer, calibration: object, options: BuildOptions) -> tup
     data = _quantized(encode(model, _SIGNATURE), samples, wide=wide)
     if not options.remove_quant_io_ops:
         data = encode(_with_float_ends(model, selected(data)))
-    return data, f"quantised by ai-edge-quantizer with {len(samples)} samples"
+    return data, f"quantized by ai-edge-quantizer with {len(samples)} samples"
 
 
 def _is_computed(tensor: FlatTensor, dtype: str) -> bool:
@@ -80,7 +80,7 @@ def _is_computed(tensor: FlatTensor, dtype: str) -> bool:
 
 
 def _with_float_weights(model: FlatModel) -> FlatModel:
-    """A model with float32 constants in place of quantised ones that float operators read."""
+    """A model with float32 constants in place of quantized ones that float operators read."""
     tensors, operators = [*model.tensors], list[FlatOperator]()
     for op in model.operators:
         operands = [model.tensors[i] for i in op.inputs if i >= 0]
@@ -106,9 +106,9 @@ def _with_float_weights(model: FlatModel) -> FlatModel:
 
 
 def _real(tensor: FlatTensor) -> npt.NDArray[np.float32]:
-    """The values of a quantised constant."""
+    """The values of a quantized constant."""
     if tensor.quant is None or tensor.data is None:
-        raise UnsupportedError(f"tensor `{tensor.name}` is no quantised constant")
+        raise UnsupportedError(f"tensor `{tensor.name}` is no quantized constant")
     values = np.frombuffer(tensor.data, tensor.dtype.lower()).reshape(tensor.shape)
     shape = [1] * values.ndim
     if tensor.quant.axis is not None:
@@ -127,19 +127,19 @@ def _quantized(source: bytes, samples: Sequence[Sample], *, wide: bool) -> bytes
             work: Any = quantizer.Quantizer(bytearray(source), chosen())
             result = work.quantize(work.calibrate({_SIGNATURE: samples}, num_threads=1))
     except _FAILED as error:
-        raise UnsupportedError(f"ai-edge-quantizer does not quantise the file: {error}") from error
+        raise UnsupportedError(f"ai-edge-quantizer does not quantize the file: {error}") from error
     return bytes(result.quantized_model)
 
 
 def _with_float_ends(model: FlatModel, stored: FlatModel) -> FlatModel:
-    """A quantised model with the inputs and outputs of the model that it was made from."""
+    """A quantized model with the inputs and outputs of the model that it was made from."""
     tensors, before, after = [*stored.tensors], list[FlatOperator](), list[FlatOperator]()
 
     def outer(inner: int, index: int) -> int:
         if tensors[inner].dtype == model.tensors[index].dtype:
             return inner
         tensors.append(model.tensors[index])
-        tensors[inner] = replace(tensors[inner], name=f"{tensors[inner].name}/quantised")
+        tensors[inner] = replace(tensors[inner], name=f"{tensors[inner].name}/quantized")
         return len(tensors) - 1
 
     inputs = [outer(i, index) for i, index in zip(stored.inputs, model.inputs, strict=True)]

@@ -194,7 +194,7 @@ def _is_built_in(source: FlatModel, op: FlatOperator) -> bool:
 
 
 def _ignores_quants(source: FlatModel, op: FlatOperator) -> bool:
-    """Return True for stored values that LiteRT moves as they are into another quantisation.
+    """Return True for stored values that LiteRT moves as they are into another quantization.
 
     Vela scales them, or refuses the file.
     """

@@ -92,7 +92,7 @@ def _reads_wrongly(source: FlatModel, reader: FlatOperator) -> bool:
 
 
 def _writers(source: FlatModel, tensor: int) -> Iterator[FlatOperator]:
-    """Yield the operator that computes a tensor, as it is, reshaped or in another quantisation."""
+    """Yield the operator that computes a tensor, as it is, reshaped or in another quantization."""
     for op in source.operators:
         if tensor in op.outputs:
             yield from _writers(source, op.inputs[0]) if op.name in (*VIEWS, "QUANTIZE") else (op,)

@@ -201,7 +201,7 @@ class _Place:
             what = "type" if given.dtype != place.dtype else "scale or zero point"
             raise self._unsupported(
                 f"copies tensor `{given.name}` to tensor `{place.name}` of another {what}",
-                "export the model with the same quantisation inside and outside of its control flow",
+                "export the model with the same quantization inside and outside of its control flow",
             )
 
     def _malformed(self, what: str) -> FormatError:

@@ -91,7 +91,7 @@ _DTYPES = _names(tflite.TensorType)
 _OPTION_KINDS = _names(tflite.BuiltinOptions)
 _COMPOSITE = int(tflite.BuiltinOptions2.StableHLOCompositeOptions)
 _BLOCKWISE = 2
-"""A kind of quantisation details that this schema lacks: scales for blocks of a row, in another tensor."""
+"""A kind of quantization details that this schema lacks: scales for blocks of a row, in another tensor."""
 _INDEX_KINDS = _names(tflite.SparseIndexVector)
 _SPARSE = {"INT8": "i1", "INT16": "<i2", "FLOAT16": "<f2", "FLOAT32": "<f4"}
 """Element types of sparse tensors, as numpy has them."""
@@ -410,7 +410,7 @@ def _indices(table: _Table, field: str, lowest: int, tensors: int) -> tuple[int,
 
 
 def _quantization(table: _Table | None, tensor: str, shape: tuple[int, ...]) -> Quant | None:
-    """Return the quantisation of a tensor, None if its table has no scales; one scale means per tensor.
+    """Return the quantization of a tensor, None if its table has no scales; one scale means per tensor.
 
     Old converters give a bias the dimension of its weights, such as 3; its scales lie along the one that it has.
     """
@@ -419,7 +419,7 @@ def _quantization(table: _Table | None, tensor: str, shape: tuple[int, ...]) -> 
     if details := table.integer("DetailsType"):
         kind = "blockwise" if details == _BLOCKWISE else "custom"
         raise UnsupportedError(
-            f"tensor `{tensor}` has {kind} quantisation; scales and zero points are allowed", hint=HINT_PLAIN
+            f"tensor `{tensor}` has {kind} quantization; scales and zero points are allowed", hint=HINT_PLAIN
         )
     if not any(scales := table.floats("Scale")):
         return None  # some exporters write a scale of 0 for tensors of zeros

@@ -309,7 +309,7 @@ class _Pass:
             raise UnsupportedError(
                 f"weights `{weights.name}` have zero point {point}; LiteRT allows 0 in CONV_2D of int8 and int16",
                 where=where,
-                hint="convert the model with the default int8 quantisation, whose weights are symmetric",
+                hint="convert the model with the default int8 quantization, whose weights are symmetric",
             )
         self.notes.append(f"weights `{weights.name}` have zero point {point}: as in LiteRT, {op.title} takes it for 0")
         plain = replace(quant, zero_points=(0,) * len(quant.scales))
@@ -327,14 +327,14 @@ class _Pass:
         return replace(op, inputs=tuple(inputs))
 
     def _compare_ends(self, op: FlatOperator, where: str) -> None:
-        """Note a resize between two quantisations: LiteRT interpolates the stored values as they are."""
+        """Note a resize between two quantizations: LiteRT interpolates the stored values as they are."""
         if op.name in RESIZES and has_two_quants(op, self._tensors):
             self.notes.append(
-                f"{where}: input and output have two quantisations; as in LiteRT, stored values are not scaled"
+                f"{where}: input and output have two quantizations; as in LiteRT, stored values are not scaled"
             )
 
     def _give_zeros_a_scale(self, op: FlatOperator) -> None:
-        """Give a factor of zeros without quantisation the scale of the product; LiteRT multiplies by the scale 0."""
+        """Give a factor of zeros without quantization the scale of the product; LiteRT multiplies by the scale 0."""
         if op.name != "MUL":
             return
         for index in op.inputs:
@@ -404,7 +404,7 @@ def _values(tensor: FlatTensor) -> Array | None:
 
 
 def has_two_quants(op: FlatOperator, tensors: Sequence[FlatTensor]) -> bool:
-    """Return True if the first input and an output are quantised, and not alike."""
+    """Return True if the first input and an output are quantized, and not alike."""
     if not op.inputs or op.inputs[0] < 0:
         return False
     quant = tensors[op.inputs[0]].quant

@@ -165,7 +165,7 @@ class Explanation:
             yield from output.lines(i)
         if quality.layers:
             yield ""
-            yield f"{'layers, worst first, of quantised PyTorch':<44}{'own, dB':>9}{'so far, dB':>12}"
+            yield f"{'layers, worst first, of quantized PyTorch':<44}{'own, dB':>9}{'so far, dB':>12}"
         for layer in quality.layers[:LAYERS]:
             source = layer.source[0] if layer.source else None
             place = f"  {source.short}{_module(source, shared)}" if source else ""

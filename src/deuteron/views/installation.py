@@ -27,7 +27,7 @@ OPTIONAL = {
     "executorch": "compiles PyTorch models, runs .pte files",
     "ethos-u": "builds for Arm Ethos-U",
     "litert": "compares TFLite files: `deuteron run MODEL.tflite --compare litert`",
-    "quantize": "quantises float TFLite files: `deuteron build MODEL.tflite --calibration`",
+    "quantize": "quantizes float TFLite files: `deuteron build MODEL.tflite --calibration`",
     "cluster": "evaluates many points: `deuteron sweep`",
     "search": "looks for the best points: `deuteron sweep --search`",
     "solver": "proves plans with `--effort exact`",

@@ -19,7 +19,7 @@ _PADDING = 64
 def written(model: FlatModel, source: FlatModel, data: Buffer) -> tuple[bytes, tuple[str, ...]]:
     """Return the bytes of a cut model, and a sentence for each thing of its source that they lack.
 
-    Signatures, descriptions, metadata, quantisation of tensors that stay, and bytes behind the flatbuffer are kept.
+    Signatures, descriptions, metadata, quantization of tensors that stay, and bytes behind the flatbuffer are kept.
 
     Args:
         model: the cut model, with the source's own tensors where these stay.
@@ -57,7 +57,7 @@ class _TensorFields:
     """Fields of a tensor as the file has them.
 
     Attributes:
-        quantization: vectors of its quantisation by their names of the schema; None without the table.
+        quantization: vectors of its quantization by their names of the schema; None without the table.
         dimension: of the channels.
         signature: sizes that it may be resized to; empty where some are open.
         has_rank: that flag of the schema.

@@ -39,7 +39,7 @@ JOINS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 class Joined(nn.Module):
     """A layer for each activation and one without any, and two pairs of which the first has a relu.
 
-    Each is called right before its activation: ExecuTorch's quantiser gives no others one rounding.
+    Each is called right before its activation: ExecuTorch's quantizer gives no others one rounding.
     """
 
     def __init__(self) -> None:

@@ -83,7 +83,7 @@ def test_what_the_npu_leaves_says_why_and_parts_the_model() -> None:
     assert ran(halves) == pytest.approx(in_float(halves), abs=0.02)
 
 
-def test_the_npu_quantises_what_only_a_later_partition_reads() -> None:
+def test_the_npu_quantizes_what_only_a_later_partition_reads() -> None:
     manifest = manifests.read(built(masked))
     first, second = manifest.partitions
     assert {t.dtype for t in (*first.inputs, *first.outputs, *second.inputs, *second.outputs)} == {"int8"}

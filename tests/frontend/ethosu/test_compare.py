@@ -1,4 +1,4 @@
-"""Builds for Ethos-U compared with TOSA's reference model, bit for bit, and with quantised PyTorch."""
+"""Builds for Ethos-U compared with TOSA's reference model, bit for bit, and with quantized PyTorch."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +102,7 @@ def trained(module: nn.Module) -> Iterator[float]:
     ],
     ids=["int16 activations", "int4 weights", "trained"],
 )
-def test_each_quantisation_is_what_tosa_defines(
+def test_each_quantization_is_what_tosa_defines(
     options: api.BuildOptions, dtype: str, levels: int, tmp_path: Path
 ) -> None:
     """And pools whose one window is the whole image are the NPU's."""
@@ -145,7 +145,7 @@ def test_an_npu_is_trained_with_the_cpu_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("activations", "allowed"), [("int8", 2), ("int16", 128)])
-def test_each_quantisation_has_a_bound_of_its_own(
+def test_each_quantization_has_a_bound_of_its_own(
     activations: str, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Outputs at the bound pass, those one step further do not, and the partition is not what is blamed."""

@@ -77,7 +77,7 @@ def test_a_program_with_state_that_computes_something_else_is_not_written(
     with pytest.raises(UnsupportedError) as caught:
         api.build(made("copied"), stream(1)[0], target="cortex-m55", calibration=stream(8), output=tmp_path / "build")
     assert re.fullmatch(
-        r"output 0 of the program has 0\.0 dB of signal to noise against the float model, quantised PyTorch "
+        r"output 0 of the program has 0\.0 dB of signal to noise against the float model, quantized PyTorch "
         r"\d\d\.\d dB, over 8 steps of the state `h`: the program computes something else",
         caught.value.message,
     )
@@ -86,7 +86,7 @@ def test_a_program_with_state_that_computes_something_else_is_not_written(
 
 
 @pytest.mark.parametrize(("program", "is_far"), [(20, False), (19.9, True)])
-def test_how_far_a_program_with_state_may_be_below_quantised_pytorch(program: float, is_far: bool):
+def test_how_far_a_program_with_state_may_be_below_quantized_pytorch(program: float, is_far: bool):
     then, now = (OutputQuality(db, 1, (db,)) for db in (30.0, program))
     with pytest.raises(UnsupportedError) if is_far else nullcontext():
         quality.need_state([Variable("h", stateful_networks.row())], 8, (then,), (now,))
@@ -102,7 +102,7 @@ def test_a_stream_through_a_wrong_program_fails(
     assert ended.value.code == 1
     (line,) = capsys.readouterr().out.split("bounds broken:\n")[1].splitlines()
     assert re.fullmatch(
-        r"  output 0: -?\d+\.\d dB of the whole stream, where 20 dB are the least, against quantised PyTorch: the "
+        r"  output 0: -?\d+\.\d dB of the whole stream, where 20 dB are the least, against quantized PyTorch: the "
         r"program computes something else",
         line,
     )
@@ -141,7 +141,7 @@ def test_one_integer_of_ten_may_differ_in_a_stream():
     few, many = (StreamOutput(0, 5.0, 5.0, 5.0, None, 100, count, are_integers=True) for count in (10, 11))
     assert StreamComparison(4, 2, (few,)).passed
     assert StreamComparison(4, 2, (many,)).failures() == (
-        "output 0: 11.0% of its integers are not quantised PyTorch's, where 10% are allowed: the program computes "
+        "output 0: 11.0% of its integers are not quantized PyTorch's, where 10% are allowed: the program computes "
         "something else",
     )
 

@@ -1,4 +1,4 @@
-"""Random PyTorch graphs of operators that Arm's quantiser takes, by seed; several side by side make one module."""
+"""Random PyTorch graphs of operators that Arm's quantizer takes, by seed; several side by side make one module."""
 
 import tempfile
 from collections import Counter

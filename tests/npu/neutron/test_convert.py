@@ -282,7 +282,7 @@ def test_a_constant_output_is_computed_though_no_operator_is_there() -> None:
         "%a: i8[3,2] q(0.5:0) = transpose(%x) perm=(1,0) @[0]\n%y: i8[2,3] q(0.5:0) = transpose(%a) perm=(1,0) @[1]",
         "%y: i8[2,3] q(0.5:0) = unary(%x) function=relu_n1_to_1 @[0]",
     ],
-    ids=["transposes that cancel", "an activation that the quantisation implies"],
+    ids=["transposes that cancel", "an activation that the quantization implies"],
 )
 def test_operators_that_undo_each_other_leave_a_copy(body: str) -> None:
     text = f"graph idle {{ input %x: i8[2,3] q(0.5:0)\n{body}\noutput %y }}".replace("q(0.5:0)", "q(0.0078125:0)")

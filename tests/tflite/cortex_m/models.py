@@ -80,7 +80,7 @@ def _weights(
     symmetric: bool = True,
     biased: bool = False,
 ) -> tuple[FlatTensor, FlatTensor | None, Quant]:
-    """Weights, a bias, which may be missing, and the quantisation of a result."""
+    """Weights, a bias, which may be missing, and the quantization of a result."""
     channels = dims[axis]
     count = channels if rng.integers(3) and channels > 1 and dtype != "UINT8" else 1
     scales = tuple(f32(0.01 * rng.uniform(0.3, 3.0)) for _ in range(count))
@@ -257,7 +257,7 @@ def binary(name: str, kind: str, dtype: str, result: float, *, activations: bool
 
 
 def alike(name: str, kind: str, dtype: str) -> Make:
-    """MINIMUM and MAXIMUM, whose tensors share one quantisation."""
+    """MINIMUM and MAXIMUM, whose tensors share one quantization."""
 
     def make(rng: Rng) -> FlatModel:
         a, b, out = pair_shapes(rng)

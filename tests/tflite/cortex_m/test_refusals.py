@@ -19,7 +19,7 @@ from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import signed
 
 Q = Quant((0.5,), (-4,))
-HINT = "quantise the model to int8 or int16 in full, or leave the operator to the host"
+HINT = "quantize the model to int8 or int16 in full, or leave the operator to the host"
 FAMILIES = (models.MODELS, movement_models.MODELS, more_models.MODELS, plain_models.MODELS)
 MODELS = {name: make for family in (*FAMILIES, more_models.NEAR, plain_models.NEAR) for name, make in family.items()}
 
@@ -64,7 +64,7 @@ def test_a_matrix_with_a_scale_per_column() -> None:
     assert not np.any(Litert(encode(source)).run([np.full((3, 4), 1000, np.int16)])[0])
     assert error(source) == (
         "operator 0 (BATCH_MATMUL): tensor `w` has 2 scales; LiteRT reads one here, and computes with a factor of 0\n\n"
-        "hint: quantise the second operand with one scale, or write the product as FULLY_CONNECTED"
+        "hint: quantize the second operand with one scale, or write the product as FULLY_CONNECTED"
     )
 
 
@@ -74,11 +74,11 @@ def test_a_result_that_was_always_zero_in_calibration() -> None:
     assert error(model("MUL", [x, replace(x, name="z")], [y], "MulOptions")) == (
         "operator 0 (MUL): the scale of its operands is 3.16913e+29 times that of its result; at most 1,073,741,824 "
         "is allowed\n\n"
-        "hint: quantise the model again with samples for which the result is not always zero"
+        "hint: quantize the model again with samples for which the result is not always zero"
     )
 
 
-def test_a_quantised_division() -> None:
+def test_a_quantized_division() -> None:
     """LiteRT takes it, and small dividends give wrong quotients."""
     a, b, y = (
         tensor(name, (2,), "INT8", Quant((scale,), (0,))) for name, scale in (("a", 0.5), ("b", 0.5), ("y", 1.0))
@@ -88,7 +88,7 @@ def test_a_quantised_division() -> None:
     assert quotients.tolist() == [127, 1]
     assert error(source) == (
         "operator 0 (DIV): tensor `a` is INT8; FLOAT32 or INT32 is allowed\n\n"
-        "hint: divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantised "
+        "hint: divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantized "
         "division shifts by more than 31 bits, and gives the largest number for 1 / 100"
     )
 
@@ -98,10 +98,10 @@ def test_a_type_that_the_operator_does_not_take() -> None:
     assert error(source) == f"operator 0 (HARD_SWISH): tensor `x` is INT16; INT8 or FLOAT32 is allowed\n\nhint: {HINT}"
 
 
-def test_a_tensor_without_quantisation() -> None:
+def test_a_tensor_without_quantization() -> None:
     source = model("RELU", [tensor("x", (4,))], [tensor("y", (4,), "INT8", Q)])
     assert error(source) == (
-        f"operator 0 (RELU): tensor `x` has no quantisation; one scale and zero point is allowed\n\nhint: {HINT}"
+        f"operator 0 (RELU): tensor `x` has no quantization; one scale and zero point is allowed\n\nhint: {HINT}"
     )
 
 
@@ -114,12 +114,12 @@ def test_an_index_that_is_computed_at_run_time() -> None:
     )
 
 
-def test_a_move_between_two_quantisations() -> None:
+def test_a_move_between_two_quantizations() -> None:
     operands = [tensor("x", (4, 2), "INT8", Q), constant("perm", [1, 0])]
     source = model("TRANSPOSE", operands, [tensor("y", (2, 4), "INT8", Quant((0.25,), (-4,)))])
     assert error(source) == (
         "operator 0 (TRANSPOSE): tensors `x` and `y` differ in scale or zero point; the operator moves values and "
-        "takes one quantisation\n\nhint: put a QUANTIZE before or behind the operator"
+        "takes one quantization\n\nhint: put a QUANTIZE before or behind the operator"
     )
 
 
@@ -157,7 +157,7 @@ def test_slopes_of_int16() -> None:
     source = model("PRELU", operands, [tensor("y", (4,), "INT16", symmetric)])
     assert error(source) == (
         "operator 0 (PRELU): tensor `a` is INT16; with INT16 activations LiteRT reads alpha as INT8\n\n"
-        "hint: quantise alpha to int8"
+        "hint: quantize alpha to int8"
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs of a CPU alone compared with quantised PyTorch, operator by operator."""
+"""Programs of a CPU alone compared with quantized PyTorch, operator by operator."""
 
 import re
 from collections.abc import Mapping, Sequence

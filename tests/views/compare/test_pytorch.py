@@ -139,7 +139,7 @@ def test_an_operator_off_by_one_is_found(directory: Path, samples: list[Sample],
         view = oracle_result(op, graph, values)
         if not isinstance(op, ops.FullyConnected):
             return view
-        return replace(view, quantised=np.where(view.quantised < 0, view.quantised + 1, view.quantised - 1))
+        return replace(view, quantized=np.where(view.quantized < 0, view.quantized + 1, view.quantized - 1))
 
     monkeypatch.setattr(compare, "oracle_result", shifted)
     (failure,) = compare.compare(directory, samples).failures()

@@ -77,7 +77,7 @@ def test_a_program_beside_the_float_model(build: Path):
     found = api.subject(build).compare_floats()
     assert found.passed
     text = found.text()
-    assert text.startswith("signal to quantisation noise against the float model, on 12 samples of the calibration\n\n")
+    assert text.startswith("signal to quantization noise against the float model, on 12 samples of the calibration\n\n")
     assert text.endswith("\n\nno output is further from the float model than the build measured")
 
 
@@ -106,12 +106,12 @@ def test_float_code_of_another_processor_may_round_otherwise():
     )
 
 
-def test_figures_of_quantised_pytorch_bound_no_program(build: Path):
+def test_figures_of_quantized_pytorch_bound_no_program(build: Path):
     manifest = api.read_manifest(build)
     with pytest.raises(OptionError) as caught:
         float_model.check(replace(manifest, quality=replace(manifest.quality, measured=PYTORCH)))
     assert str(caught.value) == (
-        "the figures of this build are of quantised PyTorch, not of its program, which could not run where it was "
+        "the figures of this build are of quantized PyTorch, not of its program, which could not run where it was "
         "built\n\nhint: build on a computer that runs the program, or use `--compare reference`"
     )
 
@@ -135,7 +135,7 @@ def test_a_program_that_does_not_run_here_is_warned_of_and_one_that_fails_is_an_
     refuses(MissingToolError("no library"))
     manifest = quality.of_program(built)
     assert manifest.warnings[-1] == (
-        "the program does not run here; the reported quality is quantised PyTorch's: no library"
+        "the program does not run here; the reported quality is quantized PyTorch's: no library"
     )
     assert manifest.quality.measured == PYTORCH
     refuses(InternalError("it stops"))
@@ -149,7 +149,7 @@ def test_a_program_that_computes_something_else_is_warned_of(monkeypatch: pytest
     (pytorch,) = built.manifest.quality.outputs
     monkeypatch.setattr(HostRunner, "run", lambda *_: (np.zeros((1, 3), np.float32),))
     assert quality.of_program(built).warnings[-1] == (
-        "output 0 of the program has 0.0 dB of signal to noise against the float model, quantised PyTorch "
+        "output 0 of the program has 0.0 dB of signal to noise against the float model, quantized PyTorch "
         f"{pytorch.sqnr:.1f} dB: the program computes something else; `deuteron run --compare` compares operator by "
         "operator"
     )
@@ -158,7 +158,7 @@ def test_a_program_that_computes_something_else_is_warned_of(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("pytorch", "program", "is_lost"), [(30, 24, False), (30, 23.9, True), (80, 40, False), (80, 39.9, True)]
 )
-def test_how_far_a_program_may_be_below_quantised_pytorch(pytorch: float, program: float, is_lost: bool):
+def test_how_far_a_program_may_be_below_quantized_pytorch(pytorch: float, program: float, is_lost: bool):
     then, now = (OutputQuality(db, 1, (db,)) for db in (pytorch, program))
     assert bool(quality.lost((then,), (now,))) == is_lost
 
@@ -220,9 +220,9 @@ def test_decibels(signal: float, noise: float, wanted: float):
 def test_a_summary_has_each_output_and_says_where_there_is_little() -> None:
     much, little, integers = (OutputQuality(sqnr, 1, (sqnr,) if sqnr else ()) for sqnr in (37.04, 19.9, 0))
     assert Quality(outputs=(much, replace(integers, equal=0.975))).summary == (
-        "signal to quantisation noise: output 0 37.0 dB, output 1 97.5% equal"
+        "signal to quantization noise: output 0 37.0 dB, output 1 97.5% equal"
     )
     assert Quality(outputs=(much, little)).summary == (
-        "signal to quantisation noise: output 0 37.0 dB, output 1 19.9 dB; `--equalise --correct-biases` may give more"
+        "signal to quantization noise: output 0 37.0 dB, output 1 19.9 dB; `--equalise --correct-biases` may give more"
     )
     assert NOT_MEASURED.summary == ""

@@ -414,7 +414,7 @@ def test_lists_at_the_end(show: Open):
     assert one(page, "#quality-body").text.splitlines() == [
         "The figure, on 20 samples, of program.",
         "output 0: 37.0 dB",
-        "layer of quantised PyTorch, worst first own so far line",
+        "layer of quantized PyTorch, worst first own so far line",
         "aten::relu relu 42.1 37.0 model.py:7",
     ]
     assert "npu 0: 2 kernel calls for 1 CONV_2D, 1 MAX_POOL_2D" in one(page, "#placement-body").text

@@ -20,7 +20,7 @@ typedef struct {
     int32_t zero_point;
 } terms_t;
 
-static inline uint32x4_t quantised(float32x4_t in, const terms_t *t)
+static inline uint32x4_t quantized(float32x4_t in, const terms_t *t)
 {
     float32x4_t sum = vaddq_n_f32(vmulq_n_f32(in, t->inverse), whole);
     int32x4_t bits = vaddq_n_s32(vreinterpretq_s32_f32(sum), TURN);
@@ -28,39 +28,39 @@ static inline uint32x4_t quantised(float32x4_t in, const terms_t *t)
     return vreinterpretq_u32_s32(vaddq_n_s32(bits, t->zero_point));
 }
 
-static inline terms_t terms_of(const dtn_cm_quantization_t *quantisation)
+static inline terms_t terms_of(const dtn_cm_quantization_t *quantization)
 {
-    int32_t zero = BITS_OF_WHOLE + TURN - quantisation->zero_point;
+    int32_t zero = BITS_OF_WHOLE + TURN - quantization->zero_point;
     return (terms_t){
-        .inverse = quantisation->inverse,
-        .least = vdupq_n_s32(zero + quantisation->lo),
-        .most = vdupq_n_s32(zero + quantisation->hi),
-        .zero_point = quantisation->zero_point,
+        .inverse = quantization->inverse,
+        .least = vdupq_n_s32(zero + quantization->lo),
+        .most = vdupq_n_s32(zero + quantization->hi),
+        .zero_point = quantization->zero_point,
     };
 }
 
-void dtn_cm_quantize(const dtn_cm_quantization_t *quantisation, const float *in, uint8_t *out, size_t count)
+void dtn_cm_quantize(const dtn_cm_quantization_t *quantization, const float *in, uint8_t *out, size_t count)
 {
-    const terms_t t = terms_of(quantisation);
+    const terms_t t = terms_of(quantization);
     for (size_t left = count / LANES; left != 0; left--) {
-        vstrbq_u32(out, quantised(vld1q_f32(in), &t));
+        vstrbq_u32(out, quantized(vld1q_f32(in), &t));
         in += LANES;
         out += LANES;
     }
     mve_pred16_t rest = vctp32q(count % LANES);
-    vstrbq_p_u32(out, quantised(vld1q_z_f32(in, rest), &t), rest);
+    vstrbq_p_u32(out, quantized(vld1q_z_f32(in, rest), &t), rest);
 }
 
-void dtn_cm_quantize_s16(const dtn_cm_quantization_t *quantisation, const float *in, int16_t *out, size_t count)
+void dtn_cm_quantize_s16(const dtn_cm_quantization_t *quantization, const float *in, int16_t *out, size_t count)
 {
-    const terms_t t = terms_of(quantisation);
+    const terms_t t = terms_of(quantization);
     for (size_t left = count / LANES; left != 0; left--) {
-        vstrhq_s32(out, vreinterpretq_s32_u32(quantised(vld1q_f32(in), &t)));
+        vstrhq_s32(out, vreinterpretq_s32_u32(quantized(vld1q_f32(in), &t)));
         in += LANES;
         out += LANES;
     }
     mve_pred16_t rest = vctp32q(count % LANES);
-    vstrhq_p_s32(out, vreinterpretq_s32_u32(quantised(vld1q_z_f32(in, rest), &t)), rest);
+    vstrhq_p_s32(out, vreinterpretq_s32_u32(quantized(vld1q_z_f32(in, rest), &t)), rest);
 }
 
 void dtn_cm_dequantize(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count)

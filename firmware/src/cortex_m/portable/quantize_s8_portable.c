@@ -19,7 +19,7 @@ typedef struct {
     uint32_t zero_point;
 } terms_t;
 
-static inline uint32_t quantised(terms_t t, float in)
+static inline uint32_t quantized(terms_t t, float in)
 {
     float quotient = in * t.inverse;
     float sum = quotient + whole;
@@ -37,29 +37,29 @@ static terms_t terms_of(const dtn_cm_quantization_t *q)
                      (uint32_t)q->zero_point};
 }
 
-void dtn_cm_quantize(const dtn_cm_quantization_t *quantisation, const float *in, uint8_t *out, size_t count)
+void dtn_cm_quantize(const dtn_cm_quantization_t *quantization, const float *in, uint8_t *out, size_t count)
 {
-    const terms_t t = terms_of(quantisation);
+    const terms_t t = terms_of(quantization);
     for (; count >= 4; count -= 4, in += 4, out += 4) {
         float a = in[0];
         float b = in[1];
         float c = in[2];
         float d = in[3];
-        out[0] = (uint8_t)quantised(t, a);
-        out[1] = (uint8_t)quantised(t, b);
-        out[2] = (uint8_t)quantised(t, c);
-        out[3] = (uint8_t)quantised(t, d);
+        out[0] = (uint8_t)quantized(t, a);
+        out[1] = (uint8_t)quantized(t, b);
+        out[2] = (uint8_t)quantized(t, c);
+        out[3] = (uint8_t)quantized(t, d);
     }
     for (size_t i = 0; i < count; i++) {
-        out[i] = (uint8_t)quantised(t, in[i]);
+        out[i] = (uint8_t)quantized(t, in[i]);
     }
 }
 
-void dtn_cm_quantize_s16(const dtn_cm_quantization_t *quantisation, const float *in, int16_t *out, size_t count)
+void dtn_cm_quantize_s16(const dtn_cm_quantization_t *quantization, const float *in, int16_t *out, size_t count)
 {
-    const terms_t t = terms_of(quantisation);
+    const terms_t t = terms_of(quantization);
     for (size_t i = 0; i < count; i++) {
-        out[i] = (int16_t)(uint16_t)quantised(t, in[i]);
+        out[i] = (int16_t)(uint16_t)quantized(t, in[i]);
     }
 }
 

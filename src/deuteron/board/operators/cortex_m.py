@@ -138,7 +138,7 @@ def avg_pool(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCal
               Tensor() as scratch, Tensor() as y, _]:  # fmt: skip
             n, h, w, c, out_h, out_w = _maps(x, y, explicit)
             (kh, kw), (sh, sw), (ph, pw) = pair(kernel), pair(stride), pair(padding)
-            # Input and output have the same quantisation: the factor is 2 / 2^1.
+            # Input and output have the same quantization: the factor is 2 / 2^1.
             params = AveragePoolParams(
                 n, h, w, c, out_h, out_w, kh, kw, sh, sw, ph, pw,
                 in_zp=zp, mult=2, shift=1, out_zp=zp, act_min=-128, act_max=127,

@@ -8,7 +8,7 @@ from deuteron.board.operators.layout import need_same_layout
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor, refuse_arguments
 
 _RANGES = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1)}
-"""Ranges of quantised types."""
+"""Ranges of quantized types."""
 
 
 def quantize(args: Sequence[Argument]) -> OperatorCall:

@@ -48,18 +48,18 @@ class NpuBackend(ABC):
 
     @abstractmethod
     def quantizer(self) -> Any:
-        """PT2E's quantiser for the NPU."""
+        """PT2E's quantizer for the NPU."""
 
     @property
     @abstractmethod
     def quantizes_for(self) -> str:
-        """The properties of the NPU that the quantiser and the rewrites before it depend on, as text."""
+        """The properties of the NPU that the quantizer and the rewrites before it depend on, as text."""
 
     @abstractmethod
     def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
         """ExecuTorch's partitioner for the NPU; it calls `on_tagged` with each tagged program.
 
-        `state` returns the state dict of the quantised module, once there is one.
+        `state` returns the state dict of the quantized module, once there is one.
         """
 
     @abstractmethod
@@ -74,7 +74,7 @@ class NpuBackend(ABC):
     def edge_passes(self, program: ExportedProgram, state: Mapping[str, Any]) -> Any:
         """The passes that prepare an edge program for the partitioner.
 
-        `state` is the state dict of the quantised module.
+        `state` is the state dict of the quantized module.
         """
 
     @abstractmethod
@@ -86,7 +86,7 @@ class NpuBackend(ABC):
         """The reason for a failed lowering, as the backend or its compiler reports it; None if neither does."""
 
     def without_work(self, recording: Recording[Any]) -> Collection[str]:
-        """The names at quantisation of nodes that ended a lowering because the NPU has nothing to compute for them."""
+        """The names at quantization of nodes that ended a lowering because the NPU has nothing to compute for them."""
         del recording
         return ()
 

@@ -41,12 +41,12 @@ class NoNpuBackend(NpuBackend):
         """Leave the model as it is."""
 
     def quantizer(self) -> Any:
-        """A quantiser that rewrites models and annotates nothing."""
+        """A quantizer that rewrites models and annotates nothing."""
         return upstream.rewriting_quantizer(self._options.converter)
 
     @property
     def quantizes_for(self) -> str:
-        """Empty: all CPUs have one quantiser."""
+        """Empty: all CPUs have one quantizer."""
         return ""
 
     def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:

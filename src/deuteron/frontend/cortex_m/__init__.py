@@ -1,1 +1,1 @@
-"""Quantisation and lowering for the CPU, over ExecuTorch's Cortex-M backend."""
+"""Quantization and lowering for the CPU, over ExecuTorch's Cortex-M backend."""

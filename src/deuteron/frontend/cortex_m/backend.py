@@ -1,4 +1,4 @@
-"""Adapts ExecuTorch's Cortex-M backend: annotation for quantisation, and lowering of edge programs."""
+"""Adapts ExecuTorch's Cortex-M backend: annotation for quantization, and lowering of edge programs."""
 
 import copy
 from collections.abc import Callable, Collection, Generator, Iterable
@@ -35,7 +35,7 @@ _INT8_ONLY = frozenset(
         torch.ops.aten.constant_pad_nd.default,
     }
 )
-"""Operators with the scale of their operands, as copies have, and without int16 kernels: they are quantised to int8."""
+"""Operators with the scale of their operands, as copies have, and without int16 kernels: they are quantized to int8."""
 
 
 def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) -> fx.GraphModule:
@@ -57,9 +57,9 @@ def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) 
 def annotate(
     model: fx.GraphModule, activations: Activations = Activations.INT8, int16_nodes: Collection[str] = ()
 ) -> None:
-    """Annotate the nodes that the Cortex-M quantises and that have no annotation yet, for activations of this dtype.
+    """Annotate the nodes that the Cortex-M quantizes and that have no annotation yet, for activations of this dtype.
 
-    Operators without int16 kernels are quantised to int8. With int8 activations, the nodes in `int16_nodes` get int16.
+    Operators without int16 kernels are quantized to int8. With int8 activations, the nodes in `int16_nodes` get int16.
     """
     load()
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
@@ -78,7 +78,7 @@ def annotate(
     spec = activation_spec()
     recurrent_lowering.annotate(model, spec)
     for node in model.graph.nodes:
-        # An output has the quantisation of the node that computes it.
+        # An output has the quantization of the node that computes it.
         annotated = node.op == "output" or Q_ANNOTATION_KEY in node.meta
         if not annotated and (x := operand(node)) is not None and not _fuses(node, x):
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({x: spec}, spec)
@@ -90,7 +90,7 @@ def annotate(
             annotated = True
         if not annotated and casts.makes_float(node):  # in float, between its integers and the quantized result
             node.meta[Q_ANNOTATION_KEY], annotated = QuantizationAnnotation({}, spec), True
-        if not annotated and _is_embedding(node):  # before the quantiser, which looks for annotated neighbours
+        if not annotated and _is_embedding(node):  # before the quantizer, which looks for annotated neighbours
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(
                 {node.args[0]: spec}, SharedQuantizationSpec((node.args[0], node))
             )
@@ -160,7 +160,7 @@ def _annotate_int16(nodes: Iterable[fx.Node]) -> None:
 
 @contextmanager
 def _without_output_paddings(model: fx.GraphModule) -> Generator[None]:
-    """Hide output paddings, which the backend's quantiser refuses although operator and kernels support them."""
+    """Hide output paddings, which the backend's quantizer refuses although operator and kernels support them."""
     padded = [
         (node, node.args)
         for node in model.graph.nodes
@@ -226,7 +226,7 @@ def lower(edge: Any, cpu: str) -> None:
 
 
 def _fold() -> tuple[Any, Any]:
-    """The pass that folds quantise and dequantise operators, with int8 results of linear layers, and its base class.
+    """The pass that folds quantize and dequantize operators, with int8 results of linear layers, and its base class.
 
     PyTorch computes the results of int8 layers with an int32 bias in int32, and quotients of integers in float. A table
     reads int8.
@@ -252,7 +252,7 @@ def _fold() -> tuple[Any, Any]:
 
 
 def _lower_to_tables(program: ExportedProgram) -> None:
-    """Replace elementwise functions of one quantised tensor, and requantization, by table lookups.
+    """Replace elementwise functions of one quantized tensor, and requantization, by table lookups.
 
     Such functions include clamps that the operator before them cannot apply by its own output range.
     """

@@ -1,4 +1,4 @@
-"""Decomposes operators of a float model that the Cortex-M's quantiser and kernels lack."""
+"""Decomposes operators of a float model that the Cortex-M's quantizer and kernels lack."""
 
 import operator
 from collections.abc import Mapping

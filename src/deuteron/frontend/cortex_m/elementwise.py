@@ -1,6 +1,6 @@
 """Elementwise functions of one tensor, which become tables of 256 values on the CPU.
 
-The tables are exact: the quantised PyTorch model computes each of the 256 values.
+The tables are exact: the quantized PyTorch model computes each of the 256 values.
 """
 
 from collections.abc import Iterable, Mapping
@@ -104,8 +104,8 @@ def _is_float(node: fx.Node) -> bool:
 class Tables:
     """Finds the parts of an edge program that table lookups can replace.
 
-    A graph of elementwise operators between a quantise operator and one quantised tensor becomes one table. A
-    dequantise operator followed by a quantise operator with other parameters becomes one as well.
+    A graph of elementwise operators between a quantize operator and one quantized tensor becomes one table. A
+    dequantize operator followed by a quantize operator with other parameters becomes one as well.
     """
 
     def __init__(
@@ -119,9 +119,9 @@ class Tables:
         self._dtype = dtype
 
     def functions(self) -> Iterable[tuple[fx.Node, fx.Node, Tensor]]:
-        """Yield each quantise node that a table can replace, the quantised node that it depends on, and its operands.
+        """Yield each quantize node that a table can replace, the quantized node that it depends on, and its operands.
 
-        The operands are the values that it quantises, for each stored value from the least to the largest.
+        The operands are the values that it quantizes, for each stored value from the least to the largest.
         """
         for node in list(self._program.graph.nodes):
             is_quantize = _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype
@@ -129,7 +129,7 @@ class Tables:
                 yield node, cast(fx.Node, next(iter(sources)).args[0]), self._values(node, sources)
 
     def clamps(self) -> Iterable[tuple[fx.Node, fx.Node]]:
-        """Yield each clamp that changes values within its output range, and the quantise node after it.
+        """Yield each clamp that changes values within its output range, and the quantize node after it.
 
         The operator before such a clamp cannot apply it by its own output range, and no table replaces that operator.
         """
@@ -145,13 +145,13 @@ class Tables:
                         yield activation, node
 
     def _sources(self, node: object) -> set[fx.Node]:
-        """The dequantise nodes of the one quantised tensor that an elementwise function reads; none without a table."""
+        """The dequantize nodes of the one quantized tensor that an elementwise function reads; none without a table."""
         sources: set[fx.Node] = set()
         is_table = self._follow(node, sources, {}) and len({source.args for source in sources}) == 1
         return sources if is_table else set()
 
     def _follow(self, node: object, sources: set[fx.Node], seen: dict[fx.Node, bool]) -> bool:
-        """True if a node is an elementwise function of quantised tensors, which are added to `sources`."""
+        """True if a node is an elementwise function of quantized tensors, which are added to `sources`."""
         if not isinstance(node, fx.Node) or self._is_constant(node):
             return True
         if node not in seen:
@@ -172,7 +172,7 @@ class Tables:
         return is_number and (all(map(self._is_constant, inputs)) if inputs else aten_operator(node.target) in _FILLS)
 
     def _values(self, quantize: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
-        """The values that the quantise node quantises, for each stored value from the least to the largest."""
+        """The values that the quantize node quantizes, for each stored value from the least to the largest."""
         every = _every(self._dtype)
         values = {source: evaluate(source, {cast(fx.Node, source.args[0]): every}) for source in sources}
 

@@ -1,7 +1,7 @@
 """Rounds divisors that are never negative to at least one step of their scale.
 
 A divisor such as `x.norm(dim=1) + 1e-8` rounds to 0 in int8 where it is small, and PyTorch then divides by 0. With one
-step as the least divisor, the quantised model and the program have the same finite quotient.
+step as the least divisor, the quantized model and the program have the same finite quotient.
 """
 
 import torch
@@ -14,7 +14,7 @@ quantized = torch.ops.quantized_decomposed
 
 
 def keep_from_zero(module: fx.GraphModule) -> None:
-    """Clamp, in place, the divisors of a quantised model that the CPU divides by and that have no negative values."""
+    """Clamp, in place, the divisors of a quantized model that the CPU divides by and that have no negative values."""
     clamped: dict[fx.Node, fx.Node] = {}
     for node in module.graph.find_nodes(op="call_function", target=aten.div.Tensor):
         divisor = node.args[1]
@@ -28,7 +28,7 @@ def keep_from_zero(module: fx.GraphModule) -> None:
 
 
 def _is_never_negative(divisor: object) -> bool:
-    """Return True for a dequantised value whose smallest stored value is 0."""
+    """Return True for a dequantized value whose smallest stored value is 0."""
     if not isinstance(divisor, fx.Node) or divisor.target is not quantized.dequantize_per_tensor.default:
         return False
     _, _, zero_point, least, *_ = divisor.args

@@ -1,7 +1,7 @@
-"""Compares a lowered program with the quantised model, operator by operator.
+"""Compares a lowered program with the quantized model, operator by operator.
 
 Errors of one step can grow: the difference of two tensors may have a much smaller scale than the tensors. So each
-operator gets the quantised model's own values, and its result is compared with the model's.
+operator gets the quantized model's own values, and its result is compared with the model's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator
 from deuteron.frontend.source_lines import source_of
 
 VALUE = "deuteron_value"
-"""Key of a node's custom metadata: the name of the model's quantised value that it computes."""
+"""Key of a node's custom metadata: the name of the model's quantized value that it computes."""
 
 ROUNDED = frozenset(
     {
@@ -49,7 +49,7 @@ _HINT = "report the model; until then move operators from the CPU to the NPU, or
 
 
 def mark(module: fx.GraphModule) -> None:
-    """Record at the nodes of a quantised model which quantised value they compute, for `check`."""
+    """Record at the nodes of a quantized model which quantized value they compute, for `check`."""
     for node in module.graph.nodes:
         if _is_quantize(node):
             _note(node, node.name)
@@ -61,16 +61,16 @@ def mark(module: fx.GraphModule) -> None:
 
 
 def copy_mark(source: fx.Node, target: fx.Node) -> None:
-    """Copy the record of a node's quantised value to another node."""
+    """Copy the record of a node's quantized value to another node."""
     if name := _noted(source):
         _note(target, name)
 
 
 def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> None:
-    """Check that each operator of the program computes the same as the quantised model, which PyTorch runs.
+    """Check that each operator of the program computes the same as the quantized model, which PyTorch runs.
 
     Raises:
-        UnsupportedError: a divisor of the quantised model is 0, which the program and PyTorch divide by unlike.
+        UnsupportedError: a divisor of the quantized model is 0, which the program and PyTorch divide by unlike.
         InternalError: naming the first operator or output that is off by more than its rounding.
     """
     values = _QuantizedRun(module)
@@ -83,7 +83,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
         if off > most:
             source = source_of(node)
             raise InternalError(
-                f"{_described(node)} is {_counted(off)} of its scale off the quantised model, "
+                f"{_described(node)} is {_counted(off)} of its scale off the quantized model, "
                 f"{'at most 1 is' if most else 'and does no'} rounding{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else node.name,
                 hint=_HINT,
@@ -91,7 +91,7 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
     for index, off in enumerate(_output_steps(module, outputs, wanted)):
         if off:
             raise InternalError(
-                f"output {index} of the program is {_counted(off)} of its scale off the quantised model, though each "
+                f"output {index} of the program is {_counted(off)} of its scale off the quantized model, though each "
                 "operator of the CPU is right",
                 hint=_HINT,
             )
@@ -107,14 +107,14 @@ def _refuse_zero(division: fx.Node) -> None:
 
 
 def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[int]:
-    """Return by how many steps of its scale each output differs from the quantised model; 0 for outputs without one."""
+    """Return by how many steps of its scale each output differs from the quantized model; 0 for outputs without one."""
     with torch.no_grad():
         outputs = flat(program.module(check_guards=False)(*program_inputs(program, module, inputs)))
         return _output_steps(module, outputs, flat(module(*copies(inputs))))
 
 
 class _QuantizedRun(fx.Interpreter):
-    """Runs a quantised model and stores the results of its quantise operators by name."""
+    """Runs a quantized model and stores the results of its quantize operators by name."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
@@ -129,7 +129,7 @@ class _QuantizedRun(fx.Interpreter):
 
 
 class _ComparedRun(fx.Interpreter):
-    """Runs a lowered program, each operator on the quantised model's values.
+    """Runs a lowered program, each operator on the quantized model's values.
 
     Attributes:
         off: each operator with a known result, its difference in steps, and the difference that rounding allows.
@@ -209,7 +209,7 @@ def _noted(node: fx.Node) -> str | None:
 
 
 def program_inputs(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Quantise the inputs of a model where its program takes quantised inputs; variables may be left out."""
+    """Quantize the inputs of a model where its program takes quantized inputs; variables may be left out."""
     nodes = {node.name: node for node in program.graph.nodes}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     quantized: list[Tensor] = []

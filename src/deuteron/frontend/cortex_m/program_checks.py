@@ -1,6 +1,6 @@
 """Checks programs with int8 operators on the CPU for errors that would cause wrong values on a device.
 
-ExecuTorch's Cortex-M backend assumes that its own quantiser quantised the program and that images are in the memory
+ExecuTorch's Cortex-M backend assumes that its own quantizer quantized the program and that images are in the memory
 format of its kernels. A violation is an error that names the line of the model.
 """
 
@@ -26,7 +26,7 @@ from deuteron.native import CORTEX_M
 _IMAGE = 4
 
 _STORED = (torch.int8, torch.int16)
-"""Dtypes of quantised values."""
+"""Dtypes of quantized values."""
 
 _SHARED = MOVES | {"avg_pool2d", "max_pool2d", "maximum", "minimum"}
 """Operators without their own scale: results have the scale of the inputs."""
@@ -58,7 +58,7 @@ _SLICES = f"write it as `torch.maximum` of slices, or {BUILD}"
 
 
 def check_scales(program: ExportedProgram) -> None:
-    """Check that folding quantise and dequantise operators loses no scale.
+    """Check that folding quantize and dequantize operators loses no scale.
 
     Raises:
         UnsupportedError: naming each operator without its own scale whose inputs and result have different scales.
@@ -73,7 +73,7 @@ def check_scales(program: ExportedProgram) -> None:
 
 
 def check_dtypes(program: ExportedProgram) -> None:
-    """Check that arithmetic on quantised values reads no other numbers, before int8 operators replace it.
+    """Check that arithmetic on quantized values reads no other numbers, before int8 operators replace it.
 
     Raises:
         UnsupportedError: naming each operator, and its operands that are not float32.
@@ -103,10 +103,10 @@ def check_dilations(program: ExportedProgram) -> None:
 
 
 def check_operators(program: ExportedProgram) -> None:
-    """Check that all operators between the input and output quantisation are int8, with the right memory formats.
+    """Check that all operators between the input and output quantization are int8, with the right memory formats.
 
     Raises:
-        UnsupportedError: naming each operator that would compute in float, treat quantised values as plain numbers, or
+        UnsupportedError: naming each operator that would compute in float, treat quantized values as plain numbers, or
             read an unsupported memory format.
     """
     refused: list[UnsupportedError] = []
@@ -117,7 +117,7 @@ def check_operators(program: ExportedProgram) -> None:
         values = [value for arg in (node, *node.all_input_nodes) for value in _tensors(arg)]
         name = operator_name(node.target)
         if _base(node) in _CASTS and len({value.is_floating_point() for value in values}) == 2:
-            continue  # between integers and what dequantises or quantises values
+            continue  # between integers and what dequantizes or quantizes values
         if any(value.is_floating_point() for value in values):
             (copies if COPY in node.meta.get("custom", {}) else refused).append(_in_float(node))
         elif name.startswith(CORTEX_M):
@@ -182,7 +182,7 @@ def _is_in_order(image: Any, wanted: Sequence[int]) -> bool:
 
 
 def _scales(node: fx.Node) -> Iterator[tuple[float, int]]:
-    """Yield scale and zero point of every quantised value that a node reads or writes."""
+    """Yield scale and zero point of every quantized value that a node reads or writes."""
     for arg in node.all_input_nodes:
         if "dequantize_per_tensor" in str(arg.target):
             yield _scale(arg)
@@ -257,7 +257,7 @@ def _converted(node: fx.Node) -> fx.Node:
 
 
 def _numbers(args: Iterable[fx.Node]) -> str:
-    """List the integer and bool tensors that are no quantised values, with their dtypes."""
+    """List the integer and bool tensors that are no quantized values, with their dtypes."""
     numbers = [(arg.name, value.dtype) for arg in args for value in _tensors(arg) if _counts(value)]
     return " and ".join(f"`{name}` of {_named(dtype)}" for name, dtype in numbers)
 
@@ -267,7 +267,7 @@ def _named(dtype: torch.dtype) -> str:
 
 
 def _counts(value: Tensor) -> bool:
-    """True for integers and bools that are no quantised values."""
+    """True for integers and bools that are no quantized values."""
     return not value.is_floating_point() and value.dtype not in _STORED
 
 

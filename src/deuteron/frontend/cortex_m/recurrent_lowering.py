@@ -1,6 +1,6 @@
-"""Annotates recurrent layers for quantisation, and replaces them by the operators `lstm`, `gru` and `rnn`.
+"""Annotates recurrent layers for quantization, and replaces them by the operators `lstm`, `gru` and `rnn`.
 
-The replacement precedes the edge program: a layer rounds its states after each step, so the quantised model, too, has
+The replacement precedes the edge program: a layer rounds its states after each step, so the quantized model, too, has
 to compute in integers.
 """
 
@@ -76,13 +76,13 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
 
 
 def _affine(low: float, high: float) -> Affine:
-    """The int8 quantisation of numbers in a range that includes 0."""
+    """The int8 quantization of numbers in a range that includes 0."""
     scale = float(np.float32(max(high - low, 1e-6) / 255))  # as PyTorch stores it
     return Affine(scale, round(-128 - low / scale))
 
 
 def _fixed(affine: Affine) -> Any:
-    """The specification of an int8 quantisation."""
+    """The specification of an int8 quantization."""
     from torchao.quantization.pt2e.quantizer.quantizer import FixedQParamsQuantizationSpec
 
     return FixedQParamsQuantizationSpec(torch.int8, affine.scale, affine.zero_point, -128, 127, torch.per_tensor_affine)
@@ -112,7 +112,7 @@ def _moves(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def lower(model: fx.GraphModule) -> None:
-    """Replace the layers of a quantised model, between quantise and dequantise operators."""
+    """Replace the layers of a quantized model, between quantize and dequantize operators."""
     library.load()
     for node in model.graph.find_nodes(op="call_function", target=layer_operator()):
         _Layer(model, node).lower()
@@ -123,7 +123,7 @@ def lower(model: fx.GraphModule) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Gates:
-    """Quantised weights and starts of the sums of all gates, and their factors."""
+    """Quantized weights and starts of the sums of all gates, and their factors."""
 
     weights: Tensor
     starts: Tensor
@@ -136,7 +136,7 @@ class _Gates:
 
 
 class _Layer:
-    """A layer between quantise and dequantise operators."""
+    """A layer between quantize and dequantize operators."""
 
     def __init__(self, model: fx.GraphModule, node: fx.Node) -> None:
         self._model, self._node = model, node
@@ -182,14 +182,14 @@ class _Layer:
                 user.replace_all_uses_with(result)
 
     def _stored(self, node: fx.Node) -> tuple[fx.Node, Affine]:
-        """The stored values of a quantised operand, and their quantisation."""
+        """The stored values of a quantized operand, and their quantization."""
         if not is_dequantize(node):
-            raise InternalError(f"`{node.name}` is an operand of a recurrent layer and not quantised")
+            raise InternalError(f"`{node.name}` is an operand of a recurrent layer and not quantized")
         stored, scale, zero_point, *_ = node.args
         return cast(fx.Node, stored), Affine(float(cast(float, scale)), int(cast(int, zero_point)))
 
     def _scale_of_hidden(self) -> Affine:
-        """Return the quantisation of the sequence, or of its range if nothing reads it."""
+        """Return the quantization of the sequence, or of its range if nothing reads it."""
         item = self._items.get(0)
         if item is None:
             return _affine(*self._range)
@@ -258,7 +258,7 @@ class _Layer:
         return self._x, self._constant("weights", gates.weights), self._constant("starts", gates.starts)
 
     def _state(self, state: fx.Node | None, dtype: torch.dtype, wanted: Affine) -> fx.Node:
-        """The stored initial state, which has the quantisation of the states."""
+        """The stored initial state, which has the quantization of the states."""
         if state is None:
             shape = (1, self._shape[0], self._units)
             return self._constant("initial", torch.full(shape, wanted.zero_point, dtype=dtype))

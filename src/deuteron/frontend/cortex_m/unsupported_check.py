@@ -1,4 +1,4 @@
-"""Checks a float model for operators without an int8 implementation on the Cortex-M, before quantisation."""
+"""Checks a float model for operators without an int8 implementation on the Cortex-M, before quantization."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Imports ExecuTorch's Cortex-M backend and returns the specifications of its quantiser.
+"""Imports ExecuTorch's Cortex-M backend and returns the specifications of its quantizer.
 
 The backend imports Arm's TOSA backend, which imports the package `tosa_serializer`. A plain installation lacks that
 package, and its requirements conflict with ExecuTorch's. Nothing that we use calls it, so a placeholder replaces it
@@ -39,7 +39,7 @@ def load() -> None:
 
 
 def activation_spec() -> Any:
-    """The quantisation specification of int8 activations."""
+    """The quantization specification of int8 activations."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_PER_TENSOR_CONFIG
 
@@ -47,7 +47,7 @@ def activation_spec() -> Any:
 
 
 def int16_activation_spec() -> Any:
-    """The quantisation specification of int16 activations."""
+    """The quantization specification of int16 activations."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import INT16_ACTIVATION_PER_TENSOR_QSPEC
 
@@ -55,7 +55,7 @@ def int16_activation_spec() -> Any:
 
 
 def weight_spec() -> Any:
-    """The quantisation specification of int8 weights, with one scale per output channel."""
+    """The quantization specification of int8 weights, with one scale per output channel."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_WEIGHT_PER_CHANNEL_QSPEC
 
@@ -71,7 +71,7 @@ def adds_or_multiplies(node: fx.Node) -> bool:
 
 
 def softmax_output_spec() -> Any:
-    """The quantisation specification of softmax results."""
+    """The quantization specification of softmax results."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import SOFTMAX_OUTPUT_FIXED_QSPEC
 
@@ -79,7 +79,7 @@ def softmax_output_spec() -> Any:
 
 
 def is_quantized(node: fx.Node) -> bool:
-    """True for a node that `annotate` or the backend's quantiser has annotated."""
+    """True for a node that `annotate` or the backend's quantizer has annotated."""
     load()
     from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 

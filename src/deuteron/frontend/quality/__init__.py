@@ -1,1 +1,1 @@
-"""Measures the difference between the quantised and the float model, and reports its causes."""
+"""Measures the difference between the quantized and the float model, and reports its causes."""

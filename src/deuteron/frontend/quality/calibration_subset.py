@@ -1,4 +1,4 @@
-"""Selects the calibration samples on which a quantised model is compared with the float model."""
+"""Selects the calibration samples on which a quantized model is compared with the float model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _GROWTH = 1.25
 """The largest expected ratio of a variable's magnitude at the end of a sequence to that before."""
 
 _CLIPPED = 1.25
-"""The largest expected ratio of a variable's magnitude to the end of its quantised range."""
+"""The largest expected ratio of a variable's magnitude to the end of its quantized range."""
 
 _FACTOR = 16.0
 """The largest expected ratio of magnitudes between calibration and example inputs; 0..255 against 0..1 exceeds it."""
@@ -119,7 +119,7 @@ class CalibrationSubset:
                 )
 
     def clipped(self, ranges: Mapping[int, tuple[float, float]]) -> Iterator[str]:
-        """Warn about variables that calibration has seen far outside of their quantised ranges, by their numbers."""
+        """Warn about variables that calibration has seen far outside of their quantized ranges, by their numbers."""
         for index, (low, high) in ranges.items():
             most = max(abs(low), abs(high))
             if self._largest and self._largest[index] > _CLIPPED * most:

@@ -1,4 +1,4 @@
-"""Gathers the quality measurements of a quantised model that a build keeps."""
+"""Gathers the quality measurements of a quantized model that a build keeps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,11 +36,11 @@ def gather(
     batches: Sequence[Inputs],
     wanted: Sequence[Sequence[Tensor]] | None = None,
 ) -> Evidence:
-    """Compare the quantised model with the float model on these batches.
+    """Compare the quantized model with the float model on these batches.
 
     Args:
         floats: the float model.
-        quantized: the quantised model.
+        quantized: the quantized model.
         program: its program, which determines the dtypes of inputs.
         outputs: of the program.
         batches: the samples; for a program with variables the first steps of a sequence, with the float model's
@@ -60,7 +60,7 @@ def gather(
 
 
 def _outputs(measured: Measured, infos: Sequence[TensorInfo]) -> tuple[OutputQuality, ...]:
-    """The qualities of the outputs, with the scales of outputs that are quantised in the program."""
+    """The qualities of the outputs, with the scales of outputs that are quantized in the program."""
     listed: list[OutputQuality] = []
     found_of_outputs = measured.output_qualities()[: len(infos)]  # variables follow
     for i, (found, info) in enumerate(zip(found_of_outputs, infos, strict=True)):

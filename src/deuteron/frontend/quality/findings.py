@@ -1,4 +1,4 @@
-"""Warns about avoidable quantisation errors: what, where, and what to do."""
+"""Warns about avoidable quantization errors: what, where, and what to do."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -21,7 +21,7 @@ _CUT = 20.0
 """A range is too narrow if clamping alone leaves a signal-to-noise ratio below this one, in dB."""
 
 _LOST = 20.0
-"""A constant is quantised badly if its rounding leaves a signal-to-noise ratio below this one, in dB."""
+"""A constant is quantized badly if its rounding leaves a signal-to-noise ratio below this one, in dB."""
 
 _FEW = 4
 """With fewer samples, a constant channel is no finding."""
@@ -85,7 +85,7 @@ def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
 
 
 def _vanished(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measured) -> Iterator[str]:
-    """Warn about constants that quantisation changes too much, such as factors that become 0, if outputs show it."""
+    """Warn about constants that quantization changes too much, such as factors that become 0, if outputs show it."""
     for constant in constants(floats, quantized):
         before, after, name = constant.before, constant.after, called(constant.node)
         if name.startswith(_LAYERS) or before.numel() < 2 or before.shape != after.shape:
@@ -100,7 +100,7 @@ def _vanished(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measu
             )
             yield _at(
                 constant.node,
-                f"a constant of {float(before.min()):.4g} to {float(before.max()):.4g} {what} when it is quantised, "
+                f"a constant of {float(before.min()):.4g} to {float(before.max()):.4g} {what} when it is quantized, "
                 "with one step for all its values; write it with values of like size, or split it",
             )
 

@@ -1,4 +1,4 @@
-"""The float model that a quantised one was made from: the prepared model without its observers."""
+"""The float model that a quantized one was made from: the prepared model without its observers."""
 
 from torch import fx
 from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase

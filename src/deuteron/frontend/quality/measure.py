@@ -1,4 +1,4 @@
-"""Measures the signal-to-quantisation-noise ratio of a quantised model's outputs and layers."""
+"""Measures the signal-to-quantization-noise ratio of a quantized model's outputs and layers."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _IMAGES = frozenset({"conv1d", "batch_norm", "conv_transpose1d", "max_pool1d", "
 
 @dataclass(slots=True)
 class Ratio:
-    """Sums of squares of a value and of its quantisation error; totals or one per channel."""
+    """Sums of squares of a value and of its quantization error; totals or one per channel."""
 
     signal: Any = 0.0
     noise: Any = 0.0
@@ -61,7 +61,7 @@ def _squares(values: Tensor, axis: int | None) -> Tensor:
 
 @dataclass(slots=True)
 class Spread:
-    """The least and the greatest value of each channel of an output, in the float and in the quantised model."""
+    """The least and the greatest value of each channel of an output, in the float and in the quantized model."""
 
     wanted: list[tuple[Tensor, Tensor]] = field(default_factory=list[tuple[Tensor, Tensor]])
     actual: list[tuple[Tensor, Tensor]] = field(default_factory=list[tuple[Tensor, Tensor]])
@@ -76,7 +76,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Layer:
-    """A quantised value: its node, its quantisation, and its measurements."""
+    """A quantized value: its node, its quantization, and its measurements."""
 
     node: fx.Node
     affine: saved.Affine
@@ -87,7 +87,7 @@ class Layer:
     elements: int = 0
 
     def clamped(self, value: Tensor) -> Tensor:
-        """Return values within the range of the quantisation."""
+        """Return values within the range of the quantization."""
         affine = self.affine
         return value.clamp(*(affine.real(torch.tensor(end)).item() for end in (affine.least, affine.most)))
 
@@ -98,7 +98,7 @@ class Layer:
 
 @dataclass(slots=True)
 class Output:
-    """An output: its node, its quantisation if it has one, its channel dimension, and its measurements.
+    """An output: its node, its quantization if it has one, its channel dimension, and its measurements.
 
     `samples` are the signal and the noise of each sample, as sums of squares.
     """
@@ -164,9 +164,9 @@ class Measured:
 def measure(
     floats: fx.GraphModule, quantized: fx.GraphModule, samples: Sequence[Inputs], variables: int = 0
 ) -> Measured:
-    """Compare the quantised model with the float model on these samples.
+    """Compare the quantized model with the float model on these samples.
 
-    The last `variables` inputs and outputs live from one sample to the next; the quantised model goes on with its own.
+    The last `variables` inputs and outputs live from one sample to the next; the quantized model goes on with its own.
     """
     layers = {node.name: Layer(node, affine) for node, affine in _quantized_values(floats, quantized)}
     outputs: dict[int, Output] = {}
@@ -195,7 +195,7 @@ def measure(
 
 
 def _quantized_values(floats: fx.GraphModule, quantized: fx.GraphModule) -> list[tuple[fx.Node, saved.Affine]]:
-    """The nodes in both models whose results the quantised model rounds, with the quantisation."""
+    """The nodes in both models whose results the quantized model rounds, with the quantization."""
     known = {node.name for node in floats.graph.nodes}
     listed: list[tuple[fx.Node, saved.Affine]] = []
     for node in quantized.graph.nodes:
@@ -220,7 +220,7 @@ def _axis(node: fx.Node, rank: int) -> int:
 
 
 class _FloatRun(fx.Interpreter):
-    """Runs the float model and stores the results that the quantised model rounds."""
+    """Runs the float model and stores the results that the quantized model rounds."""
 
     def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer]) -> None:
         super().__init__(module)
@@ -235,7 +235,7 @@ class _FloatRun(fx.Interpreter):
 
 
 class _ComparedRun(fx.Interpreter):
-    """Runs the quantised model and compares each value with the float model's."""
+    """Runs the quantized model and compares each value with the float model's."""
 
     def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer], wanted: Mapping[str, Tensor]) -> None:
         super().__init__(module)

@@ -1,1 +1,1 @@
-"""Rewrites float models for quantisation, and quantises them after training or with training."""
+"""Rewrites float models for quantization, and quantizes them after training or with training."""

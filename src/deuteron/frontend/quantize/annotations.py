@@ -1,6 +1,6 @@
-"""Corrects annotations of ExecuTorch's NXP quantiser that would fail or lose values.
+"""Corrects annotations of ExecuTorch's NXP quantizer that would fail or lose values.
 
-A quantiser annotates each node with a specification for each of its operands and for its result: a measured range, a
+A quantizer annotates each node with a specification for each of its operands and for its result: a measured range, a
 fixed one, or the range of another place.
 """
 
@@ -28,19 +28,19 @@ from deuteron.frontend.operators import reads_inputs
 
 _KEY = "quantization_annotation"
 _MARKS = ("quantizer_matched", "_arm_annotation_info")
-"""Metadata that ExecuTorch's Arm and Cortex-M quantisers add to annotations; they skip nodes with the first key."""
+"""Metadata that ExecuTorch's Arm and Cortex-M quantizers add to annotations; they skip nodes with the first key."""
 
 _MUL = re.compile(r"\bmul\.")
 _LAYER = re.compile(r"\b(conv\w*|linear)\.")
 _OUT_OF_RANGE = re.compile(r"\b(exp|neg|sum)\.")
-"""Operators that share the quantisation of their input in the backend although their results exceed its range."""
+"""Operators that share the quantization of their input in the backend although their results exceed its range."""
 
 
 def correct_annotations(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.GraphModule:
     """Return the annotated model with corrected annotations.
 
     Args:
-        model: annotated by the backend's quantiser.
+        model: annotated by the backend's quantizer.
         measured: the specification that measures a range.
         any_factor: whether the NPU multiplies values of any range. The backend gives all factors the range of -0.5 to
             0.5, which clamps most factors.
@@ -49,7 +49,7 @@ def correct_annotations(model: fx.GraphModule, measured: object, *, any_factor: 
         if (annotation := node.meta.get(_KEY)) is not None:
             _only_floats(node, annotation)
             if _LAYER.search(str(node.target)) and reads_inputs(node.args[1]):
-                annotation.input_qspec_map[node.args[1]] = measured  # no kernel quantises per channel at run time
+                annotation.input_qspec_map[node.args[1]] = measured  # no kernel quantizes per channel at run time
             if any_factor and _MUL.search(str(node.target)):
                 annotation.input_qspec_map = dict.fromkeys(annotation.input_qspec_map, measured)
             if isinstance(annotation.output_qspec, SharedQuantizationSpec):
@@ -88,7 +88,7 @@ def _is_float(node: fx.Node) -> bool:
 
 
 def _correct_shared(node: fx.Node, annotation: Any, measured: object) -> None:
-    """Correct an operator whose result shares the fixed quantisation of a sigmoid, tanh or softmax.
+    """Correct an operator whose result shares the fixed quantization of a sigmoid, tanh or softmax.
 
     With one input, the backend lets readers of the result measure their own range, and then refuses to convert the
     operator because input and output differ. Results beyond the fixed range would be clamped.
@@ -109,7 +109,7 @@ def _correct_shared(node: fx.Node, annotation: Any, measured: object) -> None:
 
 
 def groups(model: fx.GraphModule) -> list[list[fx.Node]]:
-    """Group annotated operators without quantisation between them, such as a convolution and its activation."""
+    """Group annotated operators without quantization between them, such as a convolution and its activation."""
     grouped: dict[fx.Node, list[fx.Node]] = {}
     for node in model.graph.nodes:
         if node.op != "call_function" or (annotation := node.meta.get(_KEY)) is None:
@@ -128,12 +128,12 @@ def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None
     for node in model.graph.nodes if nodes is None else nodes:
         for key in (_KEY, *_MARKS):
             node.meta.pop(key, None)
-        if (custom := node.meta.get("custom")) is not None:  # the Arm quantiser puts its mark there
+        if (custom := node.meta.get("custom")) is not None:  # the Arm quantizer puts its mark there
             node.meta["custom"] = {key: value for key, value in custom.items() if key not in _MARKS}
 
 
 def fake_quantize(model: fx.GraphModule) -> None:
-    """Replace observers by fake quantisation, so that training sees the rounding.
+    """Replace observers by fake quantization, so that training sees the rounding.
 
     The range of an activation is a moving average over training; that of a weight is always its current one.
     """

@@ -1,4 +1,4 @@
-"""Adds a batch dimension to images and signals without one, which quantisers, NPUs and kernels require.
+"""Adds a batch dimension to images and signals without one, which quantizers, NPUs and kernels require.
 
 PyTorch's layers compute the same result for a batch of one.
 """

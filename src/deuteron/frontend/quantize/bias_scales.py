@@ -12,11 +12,11 @@ from deuteron.frontend.quantize.decompositions import value_of
 _LAYERS = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "linear"})
 
 MOST = 2**30
-"""The largest quantised bias: the products of weights get the other half of an int32 accumulator."""
+"""The largest quantized bias: the products of weights get the other half of an int32 accumulator."""
 
 
 def widen(model: fx.GraphModule) -> None:
-    """Raise measured ranges of weights in a prepared model until each quantised bias is at most `MOST`.
+    """Raise measured ranges of weights in a prepared model until each quantized bias is at most `MOST`.
 
     Such a bias decides the scale of the output, so that the step of the weights stays small against it.
     """
@@ -29,7 +29,7 @@ def widen(model: fx.GraphModule) -> None:
 
 
 def needed_range(model: fx.GraphModule, node: fx.Node, largest: int) -> Tensor | None:
-    """The least range of a layer's weights, up to the quantised weight `largest`, for its bias: as `max_val` has it.
+    """The least range of a layer's weights, up to the quantized weight `largest`, for its bias: as `max_val` has it.
 
     None if the layer has no bias, or its ranges are not measured.
     """

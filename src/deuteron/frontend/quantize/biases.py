@@ -98,7 +98,7 @@ class _FloatRun(fx.Interpreter):
 
 
 class _LayerwiseRun(fx.Interpreter):
-    """Runs each operator of the quantised model on the float model's values and measures the shifts of layers."""
+    """Runs each operator of the quantized model on the float model's values and measures the shifts of layers."""
 
     def __init__(self, module: fx.GraphModule, shifts: dict[str, _Mean], wanted: dict[str, Tensor]) -> None:
         super().__init__(module)

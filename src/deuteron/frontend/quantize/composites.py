@@ -1,6 +1,6 @@
 """Decomposes composite operators before ranges are measured, so that each inner value has its own range.
 
-ExecuTorch decomposes them after quantisation, when inner values get no ranges.
+ExecuTorch decomposes them after quantization, when inner values get no ranges.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Decomposes operators of a float model that quantisers or kernels lack, for all targets."""
+"""Decomposes operators of a float model that quantizers or kernels lack, for all targets."""
 
 import itertools
 import operator

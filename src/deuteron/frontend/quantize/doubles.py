@@ -1,4 +1,4 @@
-"""Computes in float32 what a model computes in float64: quantisation starts from float32."""
+"""Computes in float32 what a model computes in float64: quantization starts from float32."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -103,7 +103,7 @@ def _imprecise(node: fx.Node) -> UnsupportedError:
         f"float32 is not precise enough for the result of `{node.name}`, which the model computes in float64"
         f"{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint="quantisation starts from float32: write it without differences of large numbers or products of very "
+        hint="quantization starts from float32: write it without differences of large numbers or products of very "
         "small ones, or compute it outside of the model",
     )
 

@@ -1,6 +1,6 @@
 """Replaces operators that change tensors in place by operators that return new tensors, for all targets.
 
-A change of a view changes all tensors that share its memory. Quantisers insert copies between operators, which share
+A change of a view changes all tensors that share its memory. Quantizers insert copies between operators, which share
 nothing. So each reader gets the value of its operand at the time of reading. The strides of the traced tensors show
 which elements a view has.
 """

@@ -1,6 +1,6 @@
 """Writes operators on the user's integers so that back-ends and ExecuTorch's kernels compute them exactly.
 
-Back-ends take int8 and int16 values as quantised numbers: these are computed in int32 and cast back, which wraps as
+Back-ends take int8 and int16 values as quantized numbers: these are computed in int32 and cast back, which wraps as
 PyTorch's int8 and int16 arithmetic does. ExecuTorch's kernels add integers in float32 and compute powers in float64:
 sums become the last of running sums, and powers products.
 """

@@ -1,4 +1,4 @@
-"""Quantises chains of elementwise operators that depend on one tensor as one function.
+"""Quantizes chains of elementwise operators that depend on one tensor as one function.
 
 `x * torch.sigmoid(x)` depends on one value, as `silu(x)` does. No values are rounded between such operators, so that a
 table of 256 values can replace all of them.

@@ -1,4 +1,4 @@
-"""Decomposes recurrent layers and cells into the operators of each step, which are quantised one by one.
+"""Decomposes recurrent layers and cells into the operators of each step, which are quantized one by one.
 
 One linear layer computes the inputs of all steps, and one per step computes the states. Initial states of zeros are
 left out of the first step.

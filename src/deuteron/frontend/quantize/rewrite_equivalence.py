@@ -1,4 +1,4 @@
-"""Compares the float model before and after the rewrites for quantisation; later checks only see the rewritten one."""
+"""Compares the float model before and after the rewrites for quantization; later checks only see the rewritten one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -71,7 +71,7 @@ def _run(model: fx.GraphModule, sample: Inputs) -> Run:
 
 
 def checked(quantizer: Any, before: Callable[[], Sequence[Run]]) -> Any:
-    """Wrap a quantiser so that it checks that the model to annotate has the outputs of the original."""
+    """Wrap a quantizer so that it checks that the model to annotate has the outputs of the original."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     class Checked(Quantizer):
@@ -194,6 +194,6 @@ def _kind(value: Tensor) -> str:
 
 def _changed(index: int, how: str) -> InternalError:
     return InternalError(
-        f"rewriting the model for quantisation changes its output {index}: it {how}",
+        f"rewriting the model for quantization changes its output {index}: it {how}",
         hint="report the model with its example inputs: the program would compute something else",
     )

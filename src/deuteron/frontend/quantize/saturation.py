@@ -59,7 +59,7 @@ def _is_measured(observer: Any) -> bool:
 
 
 def _range(observer: Any) -> tuple[float, float]:
-    """The values of the least and the largest quantised number."""
+    """The values of the least and the largest quantized number."""
     scale, zero_point = (float(value) for value in observer.calculate_qparams()[:2])
     return (observer.quant_min - zero_point) * scale, (observer.quant_max - zero_point) * scale
 

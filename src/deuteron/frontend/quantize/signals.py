@@ -1,4 +1,4 @@
-"""Writes operators on signals as operators on images of one row, which quantisers and kernels support.
+"""Writes operators on signals as operators on images of one row, which quantizers and kernels support.
 
 A signal [samples, channels, length] becomes the image [samples, channels, 1, length]. Operators between two such
 operators work on images as well, so that no reshapes are needed there.

@@ -1,4 +1,4 @@
-"""Quantisation-aware training: prepares the model and runs the user's training function."""
+"""Quantization-aware training: prepares the model and runs the user's training function."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator

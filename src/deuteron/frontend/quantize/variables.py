@@ -13,7 +13,7 @@ from deuteron.frontend.quantize.calibration import replace_observer
 def share_scales(model: fx.GraphModule, count: int) -> None:
     """Let the observers of the last `count` inputs and outputs of a prepared model measure both of a pair together.
 
-    A variable that nothing reads as a quantised value stays as it is. If the operator that computes its new value has a
+    A variable that nothing reads as a quantized value stays as it is. If the operator that computes its new value has a
     fixed scale, or another dtype, a second observer requantizes that value.
     """
     if not count:

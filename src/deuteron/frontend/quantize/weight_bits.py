@@ -1,7 +1,7 @@
 """Gives layers weights of four bits: those that lose least for each byte of flash that they save.
 
 Each layer's loss is measured alone: the noise in the model's outputs with only its weights rounded. Layers are ordered
-by this loss per byte, and the first of them get four bits. How many is decided on the quantised model, so that it keeps
+by this loss per byte, and the first of them get four bits. How many is decided on the quantized model, so that it keeps
 the required quality; or by the flash that the weights may take. Nothing is random.
 """
 
@@ -118,7 +118,7 @@ def _layer(prepared: fx.GraphModule, node: fx.Node) -> Layer | None:
 
 
 def _quantizer(model: fx.GraphModule, node: fx.Node, operand: int = 1) -> Any:
-    """The observer, or in training the fake quantiser, of a layer's weights, or of another operand."""
+    """The observer, or in training the fake quantizer, of a layer's weights, or of another operand."""
     value = node.args[operand]
     is_module = isinstance(value, fx.Node) and value.op == "call_module"
     module = model.get_submodule(str(value.target)) if isinstance(value, fx.Node) and is_module else None

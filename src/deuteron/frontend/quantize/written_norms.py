@@ -1,6 +1,6 @@
 """Finds norms that a model writes out, such as `(x - mean) / sqrt(variance + 1e-5)`, and writes them as layer norms.
 
-A quantised quotient of a difference and a root has three roundings, and one scale for all roots; a norm rounds once.
+A quantized quotient of a difference and a root has three roundings, and one scale for all roots; a norm rounds once.
 """
 
 import math

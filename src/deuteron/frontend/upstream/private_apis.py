@@ -23,7 +23,7 @@ ANNOTATION_CALLABLE = PrivateName("torch._ops", "Callable", "creates type annota
 OPERATOR_SOURCE = PrivateName("torch._library.utils", "get_source", "finds source lines without reading files", True)
 NODE_SOURCE = PrivateName("torch.fx.traceback", "NodeSource", "is shared between nodes instead of copied", True)
 VALIDATE_CACHE_KEY = PrivateName(
-    "torch._subclasses.fake_tensor", "FakeTensorMode._validate_cache_key", "caches shapes of quantise operators", True
+    "torch._subclasses.fake_tensor", "FakeTensorMode._validate_cache_key", "caches shapes of quantize operators", True
 )
 GRAPH_RECOMPILE = PrivateName("torch.fx.graph_module", "GraphModule.recompile", "generates Python code when used", True)
 GRAPH_REDUCE = PrivateName("torch.fx.graph_module", "GraphModule.__reduce__", "generates Python code when used", True)

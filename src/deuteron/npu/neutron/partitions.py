@@ -109,7 +109,7 @@ class Together:
                 raise OptionError(
                     "inputs and outputs cannot lie in scratch, as `--io-in-scratch always` asks: they can where the "
                     "program is one partition alone, and none of them is both",
-                    hint="leave it to `--io-in-scratch auto`, or quantising to the application with "
+                    hint="leave it to `--io-in-scratch auto`, or quantizing to the application with "
                     "`--remove-quant-io-ops`",
                 )
             return self._with_ends_placed.within(memory, 0, placed)

@@ -8,7 +8,7 @@ const GOALS = [
   { name: "sram_bytes", title: "SRAM", unit: "B" },
   { name: "flash_bytes", title: "flash", unit: "B" },
   { name: "accuracy", title: "accuracy", isGood: true },
-  { name: "sqnr_db", title: "signal to quantisation noise", unit: "dB", isGood: true },
+  { name: "sqnr_db", title: "signal to quantization noise", unit: "dB", isGood: true },
 ].filter((goal) => fitting.some((point) => point[goal.name] !== null));
 const MOST_ROWS = 300;
 const NEAR = 12; // pixels from a point at which a click still means it

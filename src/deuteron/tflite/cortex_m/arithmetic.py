@@ -147,7 +147,7 @@ def prelu(site: Site) -> tuple[CpuCall, ...]:
     if x.dtype == "INT16" and alpha.dtype != "INT8":
         raise site.unsupported(
             f"tensor `{alpha.name}` is {alpha.dtype}; with INT16 activations LiteRT reads alpha as INT8",
-            "quantise alpha to int8",
+            "quantize alpha to int8",
         )
     slopes = site.ref(1) if x.dtype == "INT8" else Constant(site.constant(1).astype(np.int16))
     multiplier, shift = factor(float(site.scale(x) / site.scale(out)))

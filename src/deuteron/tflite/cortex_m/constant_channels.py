@@ -1,4 +1,4 @@
-"""Channels of quantised activations that have one value for every input: a forward analysis over a TFLite model.
+"""Channels of quantized activations that have one value for every input: a forward analysis over a TFLite model.
 
 A channel is an index of the last dimension. A layer's channel is constant if its weights for all inputs that vary are
 zero. Operators that act on each channel alone pass constants on; their values are those of LiteRT's reference kernels.
@@ -153,7 +153,7 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
 
 
 def _is_plain(site: Site) -> bool:
-    """True if the input and the result are quantised as a whole, and the file computes them as integers."""
+    """True if the input and the result are quantized as a whole, and the file computes them as integers."""
     tensors = (
         [site.input(ends(site.op)[0]), *(site.output(i) for i in range(len(site.op.outputs)))] if site.op.inputs else []
     )

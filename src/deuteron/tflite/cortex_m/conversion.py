@@ -1,4 +1,4 @@
-"""QUANTIZE and DEQUANTIZE, also between quantised types."""
+"""QUANTIZE and DEQUANTIZE, also between quantized types."""
 
 import math
 from collections.abc import Mapping

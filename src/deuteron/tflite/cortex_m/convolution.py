@@ -26,7 +26,7 @@ MOST_PRODUCTS = 32768
 _MOST_FULLY_CONNECTED = 65536
 """Under a sum of a fully connected layer, whose weights are multiplied as they are stored."""
 
-_HINT_WEIGHTS = "convert the model with the default int8 quantisation, whose weights are symmetric"
+_HINT_WEIGHTS = "convert the model with the default int8 quantization, whose weights are symmetric"
 _HINT_SMALLER = "split the layer, or make it smaller"
 
 
@@ -62,7 +62,7 @@ def _scales(site: Site, weights: FlatTensor, channels: int, axis: int) -> list[f
     """The weights' scales, one per output channel."""
     quant = weights.quant
     if quant is None:
-        raise site.unsupported(f"tensor `{weights.name}` has no quantisation; INT8 weights need scales")
+        raise site.unsupported(f"tensor `{weights.name}` has no quantization; INT8 weights need scales")
     if len(quant.scales) == 1:
         return [quant.scales[0]] * channels
     if quant.axis != axis or len(quant.scales) != channels:

@@ -19,7 +19,7 @@ _HINT_OPTIONS = "export the model with `use_regular_nms=False` and `max_classes_
 
 
 def detection(site: Site) -> tuple[CpuCall, ...]:
-    """Lower it: quantised boxes and scores become float32 first."""
+    """Lower it: quantized boxes and scores become float32 first."""
     given = options_of(site.op.custom_options)
     if given is None:
         raise site.unsupported("its options are no FlexBuffers map", _HINT_EXPORTER)

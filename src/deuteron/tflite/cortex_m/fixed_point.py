@@ -22,7 +22,7 @@ Factor = tuple[int, int]
 
 _ONE = 1 << 31
 _MOST_SHIFT = 30
-_HINT_SMALL = "quantise the model again with samples for which the result is not always zero"
+_HINT_SMALL = "quantize the model again with samples for which the result is not always zero"
 
 
 def factor(real: float) -> Factor:

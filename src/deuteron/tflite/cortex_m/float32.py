@@ -1,4 +1,4 @@
-"""Operators of float32 that quantised files have at their ends, in the order of the reference kernels."""
+"""Operators of float32 that quantized files have at their ends, in the order of the reference kernels."""
 
 import math
 

@@ -7,7 +7,7 @@ from deuteron.tflite.cortex_m.call import CpuCall
 from deuteron.tflite.cortex_m.operator_view import HINT_QUANTIZE, Site
 
 ACTIVATIONS = ("INT8", "INT16")
-"""The types of quantised activations."""
+"""The types of quantized activations."""
 
 
 @dataclass(frozen=True, slots=True)

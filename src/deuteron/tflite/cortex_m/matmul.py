@@ -16,7 +16,7 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.regions import Region, Shape, broadcast_strides, copies, whole
 
-_HINT_SCALES = "quantise the second operand with one scale, or write the product as FULLY_CONNECTED"
+_HINT_SCALES = "quantize the second operand with one scale, or write the product as FULLY_CONNECTED"
 
 
 def batch_matmul(site: Site) -> tuple[CpuCall, ...]:

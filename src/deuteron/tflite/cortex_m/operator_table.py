@@ -23,9 +23,9 @@ CONDITIONS: Mapping[str, str] = MappingProxyType(
         "LOGISTIC": "NPU, int16: CPU",
         "MIRROR_PAD": "NPU, batches and channels: CPU",
         "NEG": "CPU",
-        "RESHAPE": "NPU, between two quantisations: CPU",
-        "RESIZE_BILINEAR": "NPU, between two quantisations: CPU",
-        "RESIZE_NEAREST_NEIGHBOR": "NPU, between two quantisations: CPU",
+        "RESHAPE": "NPU, between two quantizations: CPU",
+        "RESIZE_BILINEAR": "NPU, between two quantizations: CPU",
+        "RESIZE_NEAREST_NEIGHBOR": "NPU, between two quantizations: CPU",
         "SOFTMAX": "NPU, int16: CPU",
         "TANH": "NPU, int16: CPU",
     }

@@ -37,7 +37,7 @@ _ACTIVATION_LIMITS: dict[int, tuple[float | None, float | None]] = {
 }
 _ACTIVATION_NAMES = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 
-HINT_QUANTIZE = "quantise the model to int8 or int16 in full, or leave the operator to the host"
+HINT_QUANTIZE = "quantize the model to int8 or int16 in full, or leave the operator to the host"
 HINT_CONSTANT = "make it a constant of the file"
 
 
@@ -129,9 +129,9 @@ class Site:
         return tensor.dtype
 
     def quant(self, tensor: FlatTensor) -> Quant:
-        """The quantisation of a tensor, which must have one for all of it."""
+        """The quantization of a tensor, which must have one for all of it."""
         if tensor.quant is None:
-            raise self.unsupported(f"tensor `{tensor.name}` has no quantisation; one scale and zero point is allowed")
+            raise self.unsupported(f"tensor `{tensor.name}` has no quantization; one scale and zero point is allowed")
         if len(tensor.quant.scales) != 1:
             raise self.unsupported(
                 f"tensor `{tensor.name}` has {len(tensor.quant.scales)} scales; one for all of it is allowed"
@@ -153,7 +153,7 @@ class Site:
         return zero_point
 
     def same_quant(self, *tensors: FlatTensor) -> None:
-        """Check that tensors have one quantisation, where they have any."""
+        """Check that tensors have one quantization, where they have any."""
         first = tensors[0]
         for other in tensors[1:]:
             if first.dtype in ("INT8", "UINT8", "INT16") and first.quant and other.quant:
@@ -161,7 +161,7 @@ class Site:
                 if one != two:
                     raise self.unsupported(
                         f"tensors `{first.name}` and `{other.name}` differ in scale or zero point; "
-                        "the operator moves values and takes one quantisation",
+                        "the operator moves values and takes one quantization",
                         "put a QUANTIZE before or behind the operator",
                     )
 

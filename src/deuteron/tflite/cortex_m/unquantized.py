@@ -17,7 +17,7 @@ from deuteron.tflite.cortex_m.reduction_strides import along, reduced_axes
 from deuteron.tflite.cortex_m.regions import copies, whole
 
 _HINT_DIVISION = (
-    "divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantised division shifts "
+    "divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantized division shifts "
     "by more than 31 bits, and gives the largest number for 1 / 100"
 )
 ADD, SUB, MUL, DIV, FLOOR_DIV, FLOOR_MOD, SQUARED_DIFFERENCE, PRELU = range(8)

@@ -1,4 +1,4 @@
-"""Compares CPU-only programs with quantised PyTorch, operator by operator on the program's own values.
+"""Compares CPU-only programs with quantized PyTorch, operator by operator on the program's own values.
 
 Each operator of the PyTorch model reads the values that the program computed, so that errors do not accumulate. Most
 operators give equal values, except for rounding ties, where PyTorch's float32 decides. Operators that
@@ -55,17 +55,17 @@ class CpuResult:
 
 
 class CpuOperators:
-    """A program of CPU operators, and the quantised model's values that they compute.
+    """A program of CPU operators, and the quantized model's values that they compute.
 
     Attributes:
-        results: results of each operator that computes a quantised value, in the order of the model.
+        results: results of each operator that computes a quantized value, in the order of the model.
         computing: number of operators that compute something of the model.
     """
 
     def __init__(self, manifest: Manifest, reference: Reference, twice: Collection[str]) -> None:
         module: Any = reference.module
         self._module = module
-        quantised = {
+        quantized = {
             node.name: node.quantised or node.name for node in manifest.nodes
         }  # an ETRecord has only this name
         nodes = {node.name: node for node in module.graph.nodes}
@@ -76,7 +76,7 @@ class CpuOperators:
         self._ops: dict[str, CpuOp] = {}
         self._results: dict[str, CpuResult] = {}
         for op in computing:
-            name = quantised.get(op.computes, "")
+            name = quantized.get(op.computes, "")
             rounding = _rounding(nodes.get(name))
             if (
                 rounding is not None
@@ -108,7 +108,7 @@ class CpuOperators:
 
 
 def _rounding(node: fx.Node | None) -> fx.Node | None:
-    """Return the operator that quantises a node's value, possibly after operators fused with it."""
+    """Return the operator that quantizes a node's value, possibly after operators fused with it."""
     while node is not None and not is_qdq(node):
         readers = list(node.users)
         if rounding := next((user for user in readers if is_quantize(user)), None):
@@ -125,7 +125,7 @@ def _logical(op: CpuOp, values: Mapping[int, Array]) -> Array | None:
 
 
 class _PinnedInterpreter(fx.Interpreter):
-    """Runs the quantised model with each operator on the program's values, and compares the results."""
+    """Runs the quantized model with each operator on the program's values, and compares the results."""
 
     def __init__(self, module: Any, values: Mapping[str, Array | None], results: Mapping[str, CpuResult]) -> None:
         super().__init__(module)
@@ -166,7 +166,7 @@ def failures(results: Iterable[CpuResult]) -> Iterator[str]:
 
 def lines(results: Iterable[CpuResult], computing: int) -> Iterator[str]:
     """Yield counts by kind of operator, and the number of operators that are not compared."""
-    yield "operator by operator against quantised PyTorch, on the CPU"
+    yield "operator by operator against quantized PyTorch, on the CPU"
     yield f"  {'operator':<34}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'largest':>9}"
     kinds = by_kind(results)
     for kind, same in kinds.items():

@@ -50,7 +50,7 @@ class FloatComparison(BoundedComparison):
     def text(self) -> str:
         """Return the result as lines for a terminal."""
         samples = f"{self.samples} sample{'' if self.samples == 1 else 's'}"
-        lines = [f"signal to quantisation noise against the float model, on {samples} of the calibration", ""]
+        lines = [f"signal to quantization noise against the float model, on {samples} of the calibration", ""]
         lines += [line for i, output in enumerate(self.outputs) for line in output.lines(i)]
         lines += [line for text in self.warnings for line in ("", f"warning: {text}")]
         verdict = ["", "no output is further from the float model than the build measured"]
@@ -61,7 +61,7 @@ def check(build: Manifest) -> None:
     """Reject a build that did not measure its program.
 
     Raises:
-        OptionError: its figures are those of quantised PyTorch, from which the program may differ by some steps.
+        OptionError: its figures are those of quantized PyTorch, from which the program may differ by some steps.
     """
     if build.quality.measured != PROGRAM:
         raise OptionError(

@@ -28,7 +28,7 @@ _RESULTS = {
     ops.Function.LOGISTIC: Quant((1 / 256,), (-128,)),
     ops.Function.TANH: Quant((1 / 128,), (0,)),
 }
-"""The only quantisation of these results that LiteRT supports."""
+"""The only quantization of these results that LiteRT supports."""
 
 
 def computes(op: Op, graph: Graph) -> bool:
@@ -111,7 +111,7 @@ class OperatorResult:
 
 @dataclass(slots=True)
 class OutputResult:
-    """One output, end to end, in steps of its quantisation; the NPU may not differ from the interpreter.
+    """One output, end to end, in steps of its quantization; the NPU may not differ from the interpreter.
 
     `npu_mismatches` is None if the model computes nothing and no NPU runs. `mismatches` and `largest` are differences
     from LiteRT; None if it does not run the whole model.

@@ -1,4 +1,4 @@
-"""Compares a model's outputs with quantised PyTorch's, with bounds."""
+"""Compares a model's outputs with quantized PyTorch's, with bounds."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -16,7 +16,7 @@ AskedMoves = Callable[[], Moves]
 Real = npt.NDArray[np.float64]
 
 MAX_STEPS = 2
-"""Allowed quantisation steps between an output and PyTorch's."""
+"""Allowed quantization steps between an output and PyTorch's."""
 
 MAX_INT16_STEPS = 128
 """Allowed steps if an Ethos-U computes in int16: half a step of int8, the rounding error of an int8 output.
@@ -47,7 +47,7 @@ class OutputResult:
         bound: steps that it may always be from PyTorch's.
         allowed: the bound, or the most that ties allowed for a sample, if ties were computed.
         most_tied: maximum steps that ties may explain.
-        step: its quantisation step, or 1/255 of its range if the CPU computes it in float.
+        step: its quantization step, or 1/255 of its range if the CPU computes it in float.
         integer: true if the CPU computes integers or bools, which have no step and must be equal.
         tied: integers that differ by no more than ties alone move them in PyTorch, such as argmax of equal values.
         elements: values compared.

@@ -1,4 +1,4 @@
-"""Compares a build with the quantised PyTorch model: every delegate call, every operator, every output.
+"""Compares a build with the quantized PyTorch model: every delegate call, every operator, every output.
 
 Three comparisons, each on the same inputs:
 
@@ -7,7 +7,7 @@ Three comparisons, each on the same inputs:
 2. For the Neutron, operator by operator on the interpreter's own inputs: the interpreter gives the exact value
    correctly rounded, and PyTorch's float32 gives the same, except for ties, where float32's own error decides
    (`spec/rounding.md`). If nothing is delegated, the CPU's operators are compared, each on the program's own values.
-3. End to end (`outputs.py`), no output differs from PyTorch's by more than `MAX_STEPS` quantisation steps, or
+3. End to end (`outputs.py`), no output differs from PyTorch's by more than `MAX_STEPS` quantization steps, or
    `MAX_INT16_STEPS` if TOSA computes in int16. More are allowed if PyTorch's own outputs move as far when values near a
    rounding tie round the other way (`rounding_spread.py`). Ties never explain more than `MAX_TIED_STEPS`, or
    `MAX_TIED_INT16_STEPS` for an int16 output of int8 values, unless the second comparison covers all of the program and
@@ -149,7 +149,7 @@ class PytorchComparison(BoundedComparison):
         lines += tosa_intermediates.lines(self.tensors, self.coverage) if self.coverage.operators else []
         lines += ["", *_operator_table(self.operators)] if self.operators else []
         lines += ["", *cpu_programs.lines(self.on_cpu, self.on_cpu_computing)] if self.on_cpu else []
-        lines += ["", "end to end against quantised PyTorch"]
+        lines += ["", "end to end against quantized PyTorch"]
         lines += [out.line() for out in self.outputs]
         return "\n".join([*lines, *self.verdict()])
 
@@ -172,7 +172,7 @@ def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
 def compare(
     directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None
 ) -> PytorchComparison:
-    """Compare the build in `directory` with the quantised PyTorch model on these inputs.
+    """Compare the build in `directory` with the quantized PyTorch model on these inputs.
 
     Args:
         directory: a directory of `deuteron build`.
@@ -231,7 +231,7 @@ def compare(
 
 
 def reference_of(folder: Path, manifest: manifests.Manifest) -> tuple[bool, saved.Reference]:
-    """Return the quantised model of a build, and whether it is that of an ETRecord.
+    """Return the quantized model of a build, and whether it is that of an ETRecord.
 
     Raises:
         InputError: the build has none.
@@ -262,12 +262,12 @@ def one_thread() -> Generator[None]:
 
 
 def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
-    """Return PyTorch's outputs; a build without quantising operators at its boundary has quantised inputs."""
+    """Return PyTorch's outputs; a build without quantizing operators at its boundary has quantized inputs."""
     return reference.run(real_inputs(reference, sample))
 
 
 def real_inputs(reference: saved.Reference, sample: Sequence[Array]) -> list[torch.Tensor]:
-    """Return the inputs of a sample as the quantised model takes them."""
+    """Return the inputs of a sample as the quantized model takes them."""
     inputs: list[torch.Tensor] = []
     for value, affine in zip(sample, reference.inputs, strict=True):
         tensor = torch.tensor(value)
@@ -366,8 +366,8 @@ def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: 
     stored = values[op.outputs[0]]
     view = oracle_result(op, graph, values)
     lowest, highest = rounding_tolerance.allowed_range(op, graph, values)
-    difference = steps_apart(stored, view.quantised)
+    difference = steps_apart(stored, view.quantized)
     count(result, difference)
     result.ties += int(np.count_nonzero(lowest != highest))
-    result.beyond += int(np.count_nonzero((view.quantised < lowest) | (view.quantised > highest) | (difference > 1)))
+    result.beyond += int(np.count_nonzero((view.quantized < lowest) | (view.quantized > highest) | (difference > 1)))
     result.misrounded += int(np.count_nonzero(view.misrounded(stored)))

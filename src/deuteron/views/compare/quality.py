@@ -32,13 +32,13 @@ the output, or a tuple of several. The model of a stream takes windows too, each
 _RESULT_HINT = "return a number, such as the model's accuracy, or numbers by name"
 
 _LOST = 6.0
-"""Allowed dB below the quantised model; differences in rounding cost less."""
+"""Allowed dB below the quantized model; differences in rounding cost less."""
 
 _LOST_OF_STATE = 10.0
-"""Allowed dB below the quantised model for a program with state, whose errors may add up from run to run."""
+"""Allowed dB below the quantized model for a program with state, whose errors may add up from run to run."""
 
 _OTHERS = 0.1
-"""Allowed share of different integers in addition to the quantised model's."""
+"""Allowed share of different integers in addition to the quantized model's."""
 
 _GOOD = 40.0
 """A program with this SQNR (dB) is as good as 8-bit values are, even if PyTorch is better by chance or by 16 bits."""
@@ -50,11 +50,11 @@ _CALL_HINT = "call the model with one tensor per input, of the shapes and dtypes
 def of_program(result: "BuildResult") -> Manifest:
     """Return the manifest of a build with its outputs measured on the program, which runs in ExecuTorch's runtime.
 
-    If the program does not run on this computer, the figures of the quantised PyTorch model remain, with a warning,
+    If the program does not run on this computer, the figures of the quantized PyTorch model remain, with a warning,
     except for the vendor's converter, whose programs never run here.
 
     Raises:
-        UnsupportedError: outputs of integers are not the model's, or a program with state is far below the quantised
+        UnsupportedError: outputs of integers are not the model's, or a program with state is far below the quantized
             model.
     """
     manifest, kept = result.manifest, result.samples
@@ -64,7 +64,7 @@ def of_program(result: "BuildResult") -> Manifest:
         with _program(result) as runner:
             outputs = [tuple(runner.run(sample)) for sample in kept.inputs]
     except (UnsupportedError, MissingToolError) as e:
-        warning = f"the program does not run here; the reported quality is quantised PyTorch's: {e.message}"
+        warning = f"the program does not run here; the reported quality is quantized PyTorch's: {e.message}"
         return replace(manifest, warnings=(*manifest.warnings, warning))
     _need_exact(result.exact, outputs, kept.outputs)
     quality = manifest.quality
@@ -95,7 +95,7 @@ def _need_exact(exact: Mapping[int, Source | None], ours: Sequence[Sample], want
 
 
 def _stepped(result: "BuildResult") -> tuple[OutputQuality, ...]:
-    """Return the quality of the quantised model, stepped over the samples as the program is."""
+    """Return the quality of the quantized model, stepped over the samples as the program is."""
     from deuteron.frontend import saved
     from deuteron.views.compare.pytorch import one_thread, real_inputs
 
@@ -113,7 +113,7 @@ def _stepped(result: "BuildResult") -> tuple[OutputQuality, ...]:
 def need_state(
     variables: "Sequence[Variable]", steps: int, pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]
 ) -> None:
-    """Check that no output of a program with state is far below the quantised model's, over the same steps.
+    """Check that no output of a program with state is far below the quantized model's, over the same steps.
 
     Raises:
         UnsupportedError: for the first that is.
@@ -124,7 +124,7 @@ def need_state(
             source = next((one.source for one in variables if one.source), None)
             raise UnsupportedError(
                 f"output {index} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, "
-                f"quantised PyTorch {theirs.sqnr:.1f} dB, over {counted(steps, 'step')} of the state {names}: the "
+                f"quantized PyTorch {theirs.sqnr:.1f} dB, over {counted(steps, 'step')} of the state {names}: the "
                 "program computes something else",
                 where=str(source) if source else None,
                 hint="report the model; until then make the state an input and an output of `forward`",
@@ -132,18 +132,18 @@ def need_state(
 
 
 def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> tuple[str, ...]:
-    """Return a sentence for each output that is much worse than the quantised model's."""
+    """Return a sentence for each output that is much worse than the quantized model's."""
     worse = "the program computes something else; `deuteron run --compare` compares operator by operator"
     pairs = list(enumerate(zip(pytorch, program, strict=True)))
     return (
         *(
-            f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, quantised "
+            f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, quantized "
             f"PyTorch {theirs.sqnr:.1f} dB: {worse}"
             for i, (theirs, ours) in pairs
             if ours.sqnr < min(theirs.sqnr - _LOST, _GOOD)
         ),
         *(
-            f"output {i} of the program has {ours.equal:.1%} of the float model's integers, of quantised PyTorch "
+            f"output {i} of the program has {ours.equal:.1%} of the float model's integers, of quantized PyTorch "
             f"{theirs.equal:.1%}: {worse}"
             for i, (theirs, ours) in pairs
             if ours.equal < theirs.equal - _OTHERS

@@ -1,4 +1,4 @@
-"""Shared parts of the comparisons with quantised PyTorch and with LiteRT: counts and verdict."""
+"""Shared parts of the comparisons with quantized PyTorch and with LiteRT: counts and verdict."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Measures how far a quantised model's outputs move when values near a rounding tie round the other way.
+"""Measures how far a quantized model's outputs move when values near a rounding tie round the other way.
 
 One step of a tensor can be many steps of a result: a step of the scores before a softmax is up to 64 times their scale
 in steps of its result. Correct rounding, or double rounding as `spec/rounding.md` allows, may round either way near a
@@ -33,7 +33,7 @@ Moves = Sequence[npt.NDArray[np.float64]]
 
 
 def rounded_twice(manifest: Manifest, reference: Reference) -> frozenset[str]:
-    """Return the names of the operators in a build's quantised model that may round twice.
+    """Return the names of the operators in a build's quantized model that may round twice.
 
     Those are all operators of an Ethos-U's build, and otherwise the Cortex-M operators that `spec/rounding.md` lets
     differ by one step.
@@ -69,7 +69,7 @@ def spread(reference: Reference, inputs: Sequence[Tensor], twice: Collection[str
 
 
 class _Tied(fx.Interpreter):
-    """Runs a quantised model, with noise before each value is rounded."""
+    """Runs a quantized model, with noise before each value is rounded."""
 
     def __init__(self, module: Any, twice: Collection[str], seed: int) -> None:
         super().__init__(module)
@@ -87,9 +87,9 @@ class _Tied(fx.Interpreter):
         return target(value + noise * (near * scale), scale, *others, **kwargs)
 
 
-def _computing(quantise: fx.Node) -> Iterator[fx.Node]:
-    """Yield the operators between quantised values and this one."""
-    waiting, seen = list(quantise.all_input_nodes), set[fx.Node]()
+def _computing(quantize: fx.Node) -> Iterator[fx.Node]:
+    """Yield the operators between quantized values and this one."""
+    waiting, seen = list(quantize.all_input_nodes), set[fx.Node]()
     while waiting:
         node = waiting.pop()
         if node.op == "call_function" and node not in seen and not is_qdq(node):

@@ -1,4 +1,4 @@
-"""Compares a stream through a program with quantised PyTorch, which steps from the same initial state."""
+"""Compares a stream through a program with quantized PyTorch, which steps from the same initial state."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -37,7 +37,7 @@ OTHERS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class StreamOutput:
-    """One output against quantised PyTorch.
+    """One output against quantized PyTorch.
 
     Attributes:
         index: its number.
@@ -61,7 +61,7 @@ class StreamOutput:
 
     @property
     def is_wrong(self) -> bool:
-        """Return true if the output is something else than quantised PyTorch's, from the first sample or later."""
+        """Return true if the output is something else than quantized PyTorch's, from the first sample or later."""
         if self.are_integers:
             return self.mismatches > OTHERS * self.elements
         return self.whole < LITTLE and (self.steps is None or self.steps > STEPS)
@@ -89,7 +89,7 @@ class StreamComparison(BoundedComparison):
         )
         drifting = (
             f"output {out.index}: {out.last:.1f} dB in the last {self.part} samples, {out.first:.1f} dB in the first: "
-            "the state drifts from quantised PyTorch's"
+            "the state drifts from quantized PyTorch's"
             for out in self.outputs
             if out.drifts and not out.is_wrong
         )
@@ -98,7 +98,7 @@ class StreamComparison(BoundedComparison):
     def text(self) -> str:
         """Return the result as lines for a terminal."""
         lines = [
-            f"compared on a stream of {self.samples} samples with quantised PyTorch, stepped in the same order",
+            f"compared on a stream of {self.samples} samples with quantized PyTorch, stepped in the same order",
             "",
         ]
         lines += [
@@ -112,8 +112,8 @@ class StreamComparison(BoundedComparison):
 def _far(out: StreamOutput) -> str:
     if out.are_integers:
         share = out.mismatches / out.elements
-        return f"{share:.1%} of its integers are not quantised PyTorch's, where {OTHERS:.0%} are allowed"
-    return f"{out.whole:.1f} dB of the whole stream, where {LITTLE:.0f} dB are the least, against quantised PyTorch"
+        return f"{share:.1%} of its integers are not quantized PyTorch's, where {OTHERS:.0%} are allowed"
+    return f"{out.whole:.1f} dB of the whole stream, where {LITTLE:.0f} dB are the least, against quantized PyTorch"
 
 
 def compare(
@@ -122,7 +122,7 @@ def compare(
     progress: Progress | None = None,
     resets: Collection[int] = (0,),
 ) -> StreamComparison:
-    """Compare the build in `directory` with the quantised PyTorch model on these samples, one after the other.
+    """Compare the build in `directory` with the quantized PyTorch model on these samples, one after the other.
 
     Both have their initial state before the samples whose numbers are in `resets`.
 

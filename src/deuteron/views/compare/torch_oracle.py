@@ -1,6 +1,6 @@
 """PyTorch as the oracle of every operator: in float32 as users evaluate it, and exactly in float64.
 
-The float32 result dequantises the inputs, computes and quantises, as a quantised PyTorch model does;
+The float32 result dequantizes the inputs, computes and quantizes, as a quantized PyTorch model does;
 `npu.neutron.ir.rounding_tolerance` bounds where float32's error may change its rounding. The float64 result is not
 rounded: its nearest integer is the result that every kernel must give.
 """
@@ -31,13 +31,13 @@ class OracleResult:
     """PyTorch's results of one operator on given inputs, in units of the stored int8 output.
 
     Attributes:
-        quantised: the float32 quantise/dequantise result.
+        quantized: the float32 quantize/dequantize result.
         exact: the float64 result before rounding, clamped to the operator's range.
         slack: distance from half-way within which the fixed-point factors and tables of `spec/rounding.md` may still
             round the exact value the other way.
     """
 
-    quantised: npt.NDArray[np.int8]
+    quantized: npt.NDArray[np.int8]
     exact: F64
     slack: float
 
@@ -73,9 +73,9 @@ class _Operands:
         return torch.tensor(self.values[name])
 
     def real(self, name: str) -> Tensor:
-        """Return the dequantised tensor."""
+        """Return the dequantized tensor."""
         kind = self.graph.type(name)
-        return dequantise(self.stored(name), kind.q, self.dtype)
+        return dequantize(self.stored(name), kind.q, self.dtype)
 
     def bias(self, op: ops.Op) -> Tensor:
         """Return the bias, whose scale is the product of the scales of input and weights."""
@@ -120,7 +120,7 @@ class _Operands:
                 return x
             case ops.Lookup():
                 entries = torch.tensor(op.entries, dtype=torch.int8)
-                return dequantise(entries[self.stored(op.inputs[0]).long() + 128], target.q, self.dtype)
+                return dequantize(entries[self.stored(op.inputs[0]).long() + 128], target.q, self.dtype)
             case _:
                 return self._movement(op, x, target)
 
@@ -195,7 +195,7 @@ _FUNCTIONS: Mapping[ops.Function, Callable[[Tensor], Tensor]] = {
 }
 
 
-def dequantise(stored: Tensor, quant: Quant, dtype: torch.dtype) -> Tensor:
+def dequantize(stored: Tensor, quant: Quant, dtype: torch.dtype) -> Tensor:
     """Return (stored - zero point) * scale in `dtype`, per tensor or per channel."""
     shape = [1] * stored.dim()
     if quant.axis is not None:

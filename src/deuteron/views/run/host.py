@@ -103,7 +103,7 @@ class BuildOnHost(OnHost):
         return super().compare_floats(progress)
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """Compare the build with the quantised PyTorch model."""
+        """Compare the build with the quantized PyTorch model."""
         from deuteron.views.compare import pytorch, stream
 
         if self.resets is None:

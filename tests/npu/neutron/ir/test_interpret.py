@@ -82,7 +82,7 @@ def test_means_round_every_tie_to_even() -> None:
         assert run(graph, [x])["y"].tolist() == [0, 2]
 
 
-def test_a_mean_under_one_quantisation_rounds_its_ties_to_even() -> None:
+def test_a_mean_under_one_quantization_rounds_its_ties_to_even() -> None:
     graph = parse_graph("graph g { input %x: i8[4,6] q(0.3:7) %y: i8[4] q(0.3:7) = mean(%x) axes=(1) output %y }")
     x = np.full((4, 6), 7, np.int8)
     x[:, 0] += np.array([3, 9, -3, -9], np.int8)

@@ -1,4 +1,4 @@
-"""The allowed range against a float32 evaluation that dequantises, computes and quantises as PyTorch does."""
+"""The allowed range against a float32 evaluation that dequantizes, computes and quantizes as PyTorch does."""
 
 from collections.abc import Mapping
 
@@ -133,8 +133,8 @@ def test_pytorch_stays_in_the_range_and_finds_no_result_misrounded(kind: type[op
         values = run(graph, inputs)
         low, high = allowed_range(op, graph, values)
         found = oracle_result(op, graph, values)
-        assert (low <= found.quantised).all(), f"seed {seed}"
-        assert (found.quantised <= high).all(), f"seed {seed}"
+        assert (low <= found.quantized).all(), f"seed {seed}"
+        assert (found.quantized <= high).all(), f"seed {seed}"
         assert not found.misrounded(values["y"]).any(), f"seed {seed}"
 
 

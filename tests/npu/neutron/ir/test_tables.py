@@ -1,11 +1,11 @@
-"""Tables of functions against PyTorch's own dequantise, function and quantise, for every stored input."""
+"""Tables of functions against PyTorch's own dequantize, function and quantize, for every stored input."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the quantised operators)
+from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the quantized operators)
 from torch.nn import functional
 
 from deuteron.npu.neutron.ir import ops
@@ -50,7 +50,7 @@ def one_op(op: Tabled, source: Quant, target: Quant) -> Graph:
 
 
 def pytorch(function: Callable[[torch.Tensor], torch.Tensor], source: Quant, target: Quant) -> np.ndarray:
-    """Return the result of a quantised PyTorch model for every stored input."""
+    """Return the result of a quantized PyTorch model for every stored input."""
     kind = (-128, 127, torch.int8)
     stored, operators = torch.tensor(STORED), torch.ops.quantized_decomposed
     real = operators.dequantize_per_tensor(stored, source.scale, source.zero_point, *kind)

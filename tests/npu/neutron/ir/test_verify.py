@@ -56,7 +56,7 @@ ORDER = "an operator stands after those whose results it reads"
 NAMED = "every name that inputs, outputs and operators use is a tensor of the graph"
 ZERO = "zero points of i8 tensors are within -128..127, of i32 tensors 0"
 SHAPE = "the result has the shape that the operator gives"
-TYPE = "operands and results are i8 with quantisation"
+TYPE = "operands and results are i8 with quantization"
 PADS = "pads are at least 0 and below the extent of the window"
 
 GRAPH_FAULTS = [
@@ -80,8 +80,8 @@ GRAPH_FAULTS = [
 ]  # fmt: skip
 
 OP_FAULTS = [
-    ("%s: i8[1,3] q(0.1:0)", "%s: i8[1,3]", 4, "s", f"{TYPE}; `s` is i8 without quantisation"),
-    ("%s: i8", "%s: i16", 4, "s", f"{TYPE}; `s` is i16 with quantisation"),
+    ("%s: i8[1,3] q(0.1:0)", "%s: i8[1,3]", 4, "s", f"{TYPE}; `s` is i8 without quantization"),
+    ("%s: i8", "%s: i16", 4, "s", f"{TYPE}; `s` is i16 with quantization"),
     ("%b: i32[3] q(0.125:0, 0.25:0, 0.5:0; axis 0)", "%b: i64[3]", 1, "c", "a bias is i32; `b` is i64"),
     ("stride=(1,1)", "stride=(1,0)", 0, "a",
      "windows, strides, dilations and multipliers are at least 1; stride is (1, 0)"),
@@ -90,14 +90,14 @@ OP_FAULTS = [
     ("%m: i8[1,3]", "%m: i8[3,1]", 3, "m", f"{SHAPE}; declared [3, 1], the operator gives [1, 3]"),
     ("axes=(1,2)", "axes=(2,1)", 3, "m", f"{SHAPE}; axes [2, 1] are not sorted, distinct axes of [1, 5, 4, 3]"),
     ("%s: i8[1,3] q(0.1:0)", "%s: i8[1,3] q(0.1:0; axis 0)", 4, "s",
-     "quantisation is per tensor, but for weights and their biases; `s` has 1 scales along axis 0"),
+     "quantization is per tensor, but for weights and their biases; `s` has 1 scales along axis 0"),
     ("q(0.25:0, 0.5:0, 1.0:0; axis 0)", "q(0.25:0, 0.5:0; axis 3)", 1, "c",
-     "weights quantised per channel have one scale per output channel; `w` has its scales along axis 3 instead of 0"),
+     "weights quantized per channel have one scale per output channel; `w` has its scales along axis 3 instead of 0"),
     ("0.5:0, 1.0:0", "0.5:1, 1.0:0", 1, "c", "weights have zero point 0; `w` has 1"),
     ("0.125:0, 0.25:0", "0.125:0, 0.26:0", 1, "c",
      "the scale of a bias is input scale times weight scale; `b` has 0.25999999046325684 in channel 1 instead of 0.25"),
     ("%p: i8[1,5,4,3] q(0.1:-5)", "%p: i8[1,5,4,3] q(0.1:-6)", 2, "p",
-     "an operator that moves values keeps their quantisation; "
+     "an operator that moves values keeps their quantization; "
      "`c` has (0.10000000149011612:-5), `p` has (0.10000000149011612:-6)"),
     ("add(%s, %m)", "add(%s, %m) clamp=(3,2)", 5, "y", "a clamp is an interval within -128..127; found 3..2"),
     ("add(%s, %m)", "add(%s, %m) clamp=(-129,2)", 5, "y", "a clamp is an interval within -128..127; found -129..2"),
@@ -145,7 +145,7 @@ def test_every_rule_is_broken_above() -> None:
     assert {s[0].lower() + s[1:] for s in sentences} == broken
 
 
-def test_a_bias_without_quantisation_counts_accumulator_steps() -> None:
+def test_a_bias_without_quantization_counts_accumulator_steps() -> None:
     verify(parse_graph(GOOD.replace(" q(0.125:0, 0.25:0, 0.5:0; axis 0)", "")))
 
 

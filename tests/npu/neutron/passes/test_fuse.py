@@ -16,7 +16,7 @@ CONV = """const %w: i8[1,3,3,1] q(0.5:0) = [1,2,3,4,5,6,7,8,9]
 """Constants of a convolution, for a text that is indented by eight."""
 
 
-def test_an_activation_of_the_same_quantisation_joins_the_convolution() -> None:
+def test_an_activation_of_the_same_quantization_joins_the_convolution() -> None:
     check(
         FuseActivation(),
         f"""

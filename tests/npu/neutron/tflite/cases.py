@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 ORIGIN = (0,)
 ENTRIES = tuple((37 * x) % 256 - 128 for x in range(256))
 SOFTMAX_QUANT = Quant((1 / 256,), (-128,))
-"""The only output quantisation that LiteRT's int8 softmax takes."""
+"""The only output quantization that LiteRT's int8 softmax takes."""
 
 
 def f32(value: float) -> float:
@@ -57,7 +57,7 @@ def one_op(op: ops.Op, *tensors: Tensor) -> Graph:
 def weighted_operands(
     rng: Rng, x: Quant, weights: Shape, axis: int | None, reduction: int
 ) -> tuple[Tensor, Tensor, Quant]:
-    """Weights, bias and an output quantisation in whose range most results lie."""
+    """Weights, bias and an output quantization in whose range most results lie."""
     channels = weights[axis or 0]
     scales = tuple(f32(0.01 * rng.uniform(0.5, 2.0)) for _ in range(1 if axis is None or channels == 1 else channels))
     per_channel = axis if len(scales) > 1 else None
@@ -312,7 +312,7 @@ def of_positive(function: ops.Function) -> Callable[[Rng], Graph]:
 
 
 def logistic(rng: Rng) -> Graph:
-    """LiteRT takes one output quantisation only."""
+    """LiteRT takes one output quantization only."""
     graph = unary(ops.Function.LOGISTIC)(rng)
     return one_op(graph.ops[0], graph.tensor("x"), act("y", graph.type("y").shape, SOFTMAX_QUANT))
 

@@ -49,7 +49,7 @@ class OutsideEncoder(Encoder):
 
 
 def outside_bytes(model: FlatModel, least: int = 1) -> bytes:
-    """The model with the data of larger buffers behind the flatbuffer, where Google's quantiser puts it."""
+    """The model with the data of larger buffers behind the flatbuffer, where Google's quantizer puts it."""
     inside = OutsideEncoder(model, least, 16).finish()
     start = len(inside) + -len(inside) % 16
     encoder = OutsideEncoder(model, least, start)

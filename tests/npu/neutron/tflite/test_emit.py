@@ -83,7 +83,7 @@ def test_a_clamp_that_is_no_activation_is_refused():
     [(ops.Clamp(), 0), (ops.Clamp(lo=-4), 1), (ops.Clamp(-6, -2), 2), (ops.Clamp(-4, 8), 3)],
     ids=["NONE", "RELU", "RELU_N1_TO_1", "RELU6"],
 )
-def test_a_clamp_in_the_outputs_quantisation_is_a_fused_activation(clamp: ops.Clamp, activation: int):
+def test_a_clamp_in_the_outputs_quantization_is_a_fused_activation(clamp: ops.Clamp, activation: int):
     q = Quant((0.5,), (-4,))
     op = ops.Mul(inputs=("a", "b"), outputs=("y",), clamp=clamp, origin=(0,))
     graph = one_op(op, act("a", (4,), q), act("b", (4,), q), act("y", (4,), q))
@@ -95,7 +95,7 @@ def test_a_clamp_in_the_outputs_quantisation_is_a_fused_activation(clamp: ops.Cl
 def test_average_pooling_that_rescales_is_refused_because_interpreters_would_not_rescale():
     op = ops.AveragePool2D(inputs=("x",), outputs=("y",), window=(2, 2), stride=(2, 2))
     graph = one_op(op, act("x", (1, 4, 4, 1), Quant((0.5,), (0,))), act("y", (1, 2, 2, 1), Quant((0.25,), (0,))))
-    message = "AveragePool2D `y`: TFLite's average pooling cannot change the quantisation"
+    message = "AveragePool2D `y`: TFLite's average pooling cannot change the quantization"
     with pytest.raises(UnsupportedError, match=f"^{re.escape(message)}$"):
         emit(graph)
 
@@ -107,7 +107,7 @@ def test_an_extremum_that_rescales_is_refused_because_interpreters_would_not_res
     op = kind(inputs=("a", "b"), outputs=("y",))
     other = Quant((0.25,), (0,))
     graph = one_op(op, act("a", (4,), Q), act("b", (4,), other), act("y", (4,), Q))
-    with pytest.raises(UnsupportedError, match=r"`y`: TFLite's maximum and minimum cannot change the quantisation$"):
+    with pytest.raises(UnsupportedError, match=r"`y`: TFLite's maximum and minimum cannot change the quantization$"):
         emit(graph)
 
 

@@ -90,5 +90,5 @@ def test_float_in_the_middle_is_refused_at_both_its_operators():
         "  op 1 DEQUANTIZE, output `f`: this operator cannot be compiled\n"
         "    hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists\n"
         "  op 2 QUANTIZE, output `z`: float left in a partition: tensor `f` is FLOAT32\n"
-        "    hint: quantise this operator too, or keep it on the CPU"
+        "    hint: quantize this operator too, or keep it on the CPU"
     )

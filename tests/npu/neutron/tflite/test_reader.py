@@ -96,7 +96,7 @@ def test_padding_stride_and_dilation(
         (1, -128, ops.Clamp()),
     ],
 )
-def test_a_fused_activation_is_a_clamp_in_the_outputs_quantisation(code: int, zero_point: int, clamp: ops.Clamp):
+def test_a_fused_activation_is_a_clamp_in_the_outputs_quantization(code: int, zero_point: int, clamp: ops.Clamp):
     source = with_tensor(
         with_op(model("ADD"), options={"FusedActivationFunction": code}), "y", quant=Quant((0.5,), (zero_point,))
     )
@@ -336,17 +336,17 @@ ODD_FILES: dict[str, tuple[str, Extra, type[DeuteronError], str]] = {
         UnsupportedError,
         "tensor `x` is sparse and has no values; only constants may be sparse",
     ),
-    "custom quantisation": (
+    "custom quantization": (
         "QuantizationParameters",
         lambda e: {"DetailsType": 1, "Details": e.table("CustomQuantization")},
         UnsupportedError,
-        "tensor `x` has custom quantisation; scales and zero points are allowed",
+        "tensor `x` has custom quantization; scales and zero points are allowed",
     ),
     "two zero points": (
         "QuantizationParameters",
         lambda e: {"ZeroPoint": e.integers([1, 2], "<i8")},
         FormatError,
-        "tensor `x`: quantisation has 1 scales and 2 zero points; their numbers must be equal and at least 1",
+        "tensor `x`: quantization has 1 scales and 2 zero points; their numbers must be equal and at least 1",
     ),
     "scale": (
         "QuantizationParameters",

@@ -77,10 +77,10 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
         UnsupportedError,
         "op 0 FULLY_CONNECTED, output `y`: bias `b` is INT64; INT32 is allowed",
     ),
-    "no quantisation": (
+    "no quantization": (
         lambda: with_tensor(model("RELU"), "x", quant=None),
         UnsupportedError,
-        "op 0 RELU, output `y`: tensor `x` has no quantisation",
+        "op 0 RELU, output `y`: tensor `x` has no quantization",
     ),
     "activation": (
         lambda: with_op(model("ADD"), options={"FusedActivationFunction": 4}),
@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
     "padding value": (
         lambda: with_tensor(model("PADV2"), "y/value", quant=Quant((0.5,), (0,))),
         UnsupportedError,
-        "op 0 PADV2, output `y`: padding value `y/value` and the output have different quantisation",
+        "op 0 PADV2, output `y`: padding value `y/value` and the output have different quantization",
     ),
     "padding bytes": (
         lambda: with_tensor(model("PADV2"), "y/value", data=b"12"),
@@ -382,7 +382,7 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
         f"moved {name}": (
             partial(moved_with_other_quant, name),
             UnsupportedError,
-            f"op 0 {name}, output `y`: tensor `x` and the output have different quantisation",
+            f"op 0 {name}, output `y`: tensor `x` and the output have different quantization",
         )
         for name in (
             "MIRROR_PAD",
@@ -398,12 +398,12 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
     "moved PADV2": (
         lambda: with_tensor(model("PADV2"), "x", quant=Quant((0.75,), (1,))),
         UnsupportedError,
-        "op 0 PADV2, output `y`: tensor `x` and the output have different quantisation",
+        "op 0 PADV2, output `y`: tensor `x` and the output have different quantization",
     ),
     "moved CONCATENATION": (
         lambda: with_tensor(model("CONCATENATION"), "x0", quant=Quant((0.75,), (1,))),
         UnsupportedError,
-        "op 0 CONCATENATION, output `y`: tensor `x0` and the output have different quantisation",
+        "op 0 CONCATENATION, output `y`: tensor `x0` and the output have different quantization",
     ),
     "constant's size": (
         lambda: with_tensor(model("FULLY_CONNECTED"), "w", shape=(9, 21)),
@@ -423,7 +423,7 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
     "per-channel output": (
         lambda: with_tensor(model("ADD"), "y", quant=Quant((0.5, 0.25, 0.5), (0, 0, 0), 3)),
         FormatError,
-        "op 0 ADD, output `y`: output tensor `y` has no per-tensor quantisation",
+        "op 0 ADD, output `y`: output tensor `y` has no per-tensor quantization",
     ),
     "too many inputs": (
         lambda: replace(model("RELU"), inputs=(0,) * 256),

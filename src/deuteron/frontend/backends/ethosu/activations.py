@@ -1,13 +1,13 @@
 """Keeps bounds of activations that ExecuTorch's Arm backend would lose.
 
-Its quantiser gives a layer and the activation after it one rounding. Its passes then apply a lower bound of 0 by the
-least stored value, which is correct only if that value represents 0. A result that shares its quantisation with
+Its quantizer gives a layer and the activation after it one rounding. Its passes then apply a lower bound of 0 by the
+least stored value, which is correct only if that value represents 0. A result that shares its quantization with
 negative values, such as an operand of `cat`, has another least value. An activation with an upper bound below the
-largest stored value stays on the CPU. Here the operand of such an activation is rounded with the result's quantisation.
+largest stored value stays on the CPU. Here the operand of such an activation is rounded with the result's quantization.
 Rounding is monotone, so the result does not change.
 
-The passes also clamp stored values without regard to scales. An activation of which the operand is quantised otherwise
-than the result, as the Cortex-M's quantiser does it, gets the same rounding.
+The passes also clamp stored values without regard to scales. An activation of which the operand is quantized otherwise
+than the result, as the Cortex-M's quantizer does it, gets the same rounding.
 """
 
 from typing import Any, cast
@@ -45,7 +45,7 @@ def _loses_a_bound(node: fx.Node) -> bool:
 
 
 def _has_two_scales(node: fx.Node) -> bool:
-    """True for an activation between a dequantise and a quantise operator of different quantisation."""
+    """True for an activation between a dequantize and a quantize operator of different quantization."""
     if node.op != "call_function" or base_name(node.target) not in _CLAMPS or len(node.users) != 1:
         return False
     operand, (reader,) = node.all_input_nodes[0], node.users
@@ -53,13 +53,13 @@ def _has_two_scales(node: fx.Node) -> bool:
 
 
 def _is_for_cpu(node: fx.Node) -> bool:
-    """True for a node that was quantised for a Cortex-M, whose layers support any bounds."""
+    """True for a node that was quantized for a Cortex-M, whose layers support any bounds."""
     custom = node.meta.get("custom", {})
     return QUANTIZED in custom and MARK not in custom
 
 
 def _round(module: fx.GraphModule, node: fx.Node) -> None:
-    """Quantise the operand of an activation as its result is quantised, and dequantise it."""
+    """Quantize the operand of an activation as its result is quantized, and dequantize it."""
     from executorch.exir.dialects._ops import ops as edge_ops
 
     tensors: Any = edge_ops.edge.quantized_decomposed

@@ -1,6 +1,6 @@
 """Gives operand and result of negations one scale, as TOSA's operator requires.
 
-ExecuTorch's Arm backend negates stored values without regard to scales. Its quantiser lets operand and result share an
+ExecuTorch's Arm backend negates stored values without regard to scales. Its quantizer lets operand and result share an
 observer, but other operators with the same observer may change one of the scales.
 """
 
@@ -13,7 +13,7 @@ from deuteron.frontend.operators import base_name, is_dequantize, is_quantize
 
 
 def split_scales(module: fx.GraphModule) -> bool:
-    """Quantise negations with two scales by the scale of their operand first; true if there are any.
+    """Quantize negations with two scales by the scale of their operand first; true if there are any.
 
     The zero point is mirrored around -1/2, so no stored value saturates, and the result is still rounded once.
     """
@@ -38,7 +38,7 @@ def split_scales(module: fx.GraphModule) -> bool:
 def _quantize_twice(
     module: fx.GraphModule, node: fx.Node, reader: fx.Node, dequantize: Any, first: tuple[object, ...]
 ) -> None:
-    """Insert a quantise and a dequantise operator between a node and the node that quantises it."""
+    """Insert a quantize and a dequantize operator between a node and the node that quantizes it."""
     with module.graph.inserting_before(reader):
         stored = module.graph.call_function(cast(Any, reader.target), cast(Any, (node, *first)))
         value = module.graph.call_function(dequantize, cast(Any, (stored, *first)))

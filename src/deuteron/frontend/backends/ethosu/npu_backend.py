@@ -52,7 +52,7 @@ class EthosUNpuBackend(NpuBackend):
         decompositions.write(model)
 
     def quantizer(self) -> Any:
-        """ExecuTorch's quantiser."""
+        """ExecuTorch's quantizer."""
         return upstream.quantizer(self._npu, self._options)
 
     @property

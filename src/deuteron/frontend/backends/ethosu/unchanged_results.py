@@ -73,7 +73,7 @@ def _copies(node: fx.Node, source: fx.Node) -> bool:
 
 
 def _dequantized(node: fx.Node) -> fx.Node | None:
-    """Return the operator that dequantised the value of a chain of copies."""
+    """Return the operator that dequantized the value of a chain of copies."""
     while not is_dequantize(node):
         inputs = node.all_input_nodes
         if len(inputs) != 1 or base_name(node.target) not in _COPIES:

@@ -1,6 +1,6 @@
-"""Adapts ExecuTorch's Arm backend: its unmodified quantiser, partitioner and lowering, with a record of each partition.
+"""Adapts ExecuTorch's Arm backend: its unmodified quantizer, partitioner and lowering, with a record of each partition.
 
-The backend quantises, partitions, writes each partition in TOSA and has Vela compile it in this process. The function
+The backend quantizes, partitions, writes each partition in TOSA and has Vela compile it in this process. The function
 for the last two steps is wrapped to record partitions.
 """
 
@@ -112,7 +112,7 @@ def compile_spec(npu: EthosU, options: VelaOptions) -> Any:
 
 
 def quantizer(npu: EthosU, options: BuildOptions) -> Any:
-    """ExecuTorch's quantiser for all operators; `pipeline.trainable` adds fake quantisation for training."""
+    """ExecuTorch's quantizer for all operators; `pipeline.trainable` adds fake quantization for training."""
     from executorch.backends.arm import quantizer as arm
     from executorch.backends.arm.quantizer.arm_quantizer import get_symmetric_a8w4_quantization_config
 
@@ -178,7 +178,7 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
 
 
 def _quantize_outputs(graph: fx.Graph) -> None:
-    """Move the operators that quantise a partition's results into the partition, which computes integers only.
+    """Move the operators that quantize a partition's results into the partition, which computes integers only.
 
     ExecuTorch's partitioner may propose them for the partition that reads them, and then leaves them to the CPU.
     """

@@ -83,7 +83,7 @@ def _selected(_: fx.GraphModule, select: fx.Node) -> fx.Node:
 
 
 def _concatenated(_: fx.GraphModule, stack: fx.Node) -> fx.Node:
-    """Concatenate the tensors of a stack after a reshape of each, which then has a quantisation."""
+    """Concatenate the tensors of a stack after a reshape of each, which then has a quantization."""
     parts, dim = cast("tuple[list[fx.Node], int]", (*stack.args, 0)[:2])
     shape = [*cast(Tensor, stack.meta["val"]).shape]
     shape[dim] = 1

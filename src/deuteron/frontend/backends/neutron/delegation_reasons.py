@@ -74,7 +74,7 @@ def _why(node: fx.Node, support: Any, converters: Mapping[object, Any]) -> str:
     if converter is None and (cluster is None or cluster.compute_node is node):
         return f"{BACKEND} has no converter for `{operator_name(node.target)}`"
     if cluster is None:
-        return f"{BACKEND} supports quantised operators only; an input or output of this one is not quantised"
+        return f"{BACKEND} supports quantized operators only; an input or output of this one is not quantized"
     context = support.neutron_target_spec, support.parameters_mapping, support.custom_delegation_options
     reason = refusal(converter.is_supported, node, *context) if converter else ""
     if not reason and cluster.compute_node is not node:

@@ -33,7 +33,7 @@ def merge_first_result(program: ExportedProgram) -> None:
     """Give operators with several results, of which only the first is used, this one result.
 
     A max-pool also returns indices, which the NPU lacks, so a `getitem` selects its values. The backend converts the
-    `getitem` after the quantise and dequantise operators that read it; all but the last of these then refer to a tensor
+    `getitem` after the quantize and dequantize operators that read it; all but the last of these then refer to a tensor
     that nothing writes. Operators with one result are converted correctly.
     """
     graph = program.graph

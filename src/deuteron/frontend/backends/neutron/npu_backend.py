@@ -61,7 +61,7 @@ class NeutronNpuBackend(NpuBackend):
         decompositions.write(model)
 
     def quantizer(self) -> Any:
-        """ExecuTorch's quantiser with corrected annotations."""
+        """ExecuTorch's quantizer with corrected annotations."""
         return upstream.quantizer(self._target, self._options.converter)
 
     @property
@@ -178,10 +178,10 @@ def _with_source(failure: DeuteronError, recording: Recording) -> DeuteronError:
 
 
 def _badly_quantized(node: EdgeNode) -> UnsupportedError:
-    """Return the error for an operator that the backend quantised and cannot convert."""
+    """Return the error for an operator that the backend quantized and cannot convert."""
     code = f", at `{node.source.code}`" if node.source else ""
     return UnsupportedError(
-        f"ExecuTorch's NXP backend quantised `{node.operator}` in a way that it cannot convert{code}",
+        f"ExecuTorch's NXP backend quantized `{node.operator}` in a way that it cannot convert{code}",
         where=str(node.source) if node.source else node.name,
         hint=_keep_on_cpu([[node]]),
     )

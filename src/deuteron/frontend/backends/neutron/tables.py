@@ -1,7 +1,7 @@
-"""Lowers functions of one quantised tensor without a converter in ExecuTorch's NXP backend to tables on the NPU.
+"""Lowers functions of one quantized tensor without a converter in ExecuTorch's NXP backend to tables on the NPU.
 
 Before the partitioner runs, each such function and each change of scale becomes one operator, `deuteron::table`. Its
-entries are the results of the quantised model for the 256 values. The backend converts it as its own operators, to a
+entries are the results of the quantized model for the 256 values. The backend converts it as its own operators, to a
 custom TFLite operator of our converter.
 """
 
@@ -146,7 +146,7 @@ def part_of_table(
 def _functions(
     module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collection[str]
 ) -> Iterator[tuple[fx.Node, fx.Node, Tensor]]:
-    """Yield the quantise node after each function for the NPU, its quantised input, and the values to quantise."""
+    """Yield the quantize node after each function for the NPU, its quantized input, and the values to quantize."""
     converters: Mapping[object, Any] = value_of(private_apis.NXP_OPERATORS)
     converted = set(map(aten_operator, converters))
     for quantize, source, values in Tables(module, numbers).functions():
@@ -160,13 +160,13 @@ def _functions(
 
 
 def _is_for_npu(node: fx.Node) -> bool:
-    """True unless the node was quantised for a CPU with its own quantised operators."""
+    """True unless the node was quantized for a CPU with its own quantized operators."""
     custom: Mapping[str, Any] = node.meta.get("custom", {})
     return node.op == "call_function" and (QUANTIZED not in custom or MARK in custom) and KEPT not in node.meta
 
 
 def _between(quantize: fx.Node) -> list[fx.Node]:
-    """The operators between a quantise node and the dequantise nodes that its result depends on."""
+    """The operators between a quantize node and the dequantize nodes that its result depends on."""
     inner: dict[fx.Node, None] = {}
     waiting = [cast(fx.Node, quantize.args[0])]
     while waiting:
@@ -178,7 +178,7 @@ def _between(quantize: fx.Node) -> list[fx.Node]:
 
 
 def _computed(quantized: fx.Node) -> fx.Node:
-    """The operator whose result is quantised; an input itself."""
+    """The operator whose result is quantized; an input itself."""
     return quantized.all_input_nodes[0] if is_qdq(quantized) else quantized
 
 
@@ -187,7 +187,7 @@ def _readers(quantize: fx.Node) -> list[fx.Node]:
 
 
 def _dequantized(quantize: fx.Node) -> fx.Node:
-    """A dequantise node that the function reads."""
+    """A dequantize node that the function reads."""
     reading = [*_between(quantize), quantize]
     return next(arg for node in reading for arg in node.all_input_nodes if is_dequantize(arg))
 

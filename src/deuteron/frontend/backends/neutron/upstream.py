@@ -1,6 +1,6 @@
-"""Adapts ExecuTorch's NXP backend: its unmodified quantiser, partitioner and lowering, with a record of each partition.
+"""Adapts ExecuTorch's NXP backend: its unmodified quantizer, partitioner and lowering, with a record of each partition.
 
-The backend quantises, partitions, and converts each partition to TFLite. It then calls the package `eiq_neutron_sdk`,
+The backend quantizes, partitions, and converts each partition to TFLite. It then calls the package `eiq_neutron_sdk`,
 which compiles TFLite to microcode. That package is `deuteron.npu.neutron.sdk`, or the vendor's own. Four functions of
 the backend are wrapped to record partitions; `multi_output_fixes.py` rewrites what the backend would convert wrongly.
 """
@@ -60,7 +60,7 @@ class NeutronPartition(recordings.LoweredPartition):
         nodes: TFLite operator index -> its edge nodes.
         formats: the backend's data formats of inputs and outputs, for its payload.
         kernel_selection: the converter's kernel selection file, if the build requested it.
-        marks: the names at quantisation of its nodes, on targets where the CPU may run them.
+        marks: the names at quantization of its nodes, on targets where the CPU may run them.
     """
 
     tflite: bytes = b""
@@ -123,7 +123,7 @@ def _bind_converter(processes: ModuleType) -> None:
 
 
 def target_spec(target: str, converter: Converter) -> Any:
-    """ExecuTorch's description of the target for its quantiser and partitioner."""
+    """ExecuTorch's description of the target for its quantizer and partitioner."""
     from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
 
     spec: Any = NeutronTargetSpec(target)
@@ -135,7 +135,7 @@ def target_spec(target: str, converter: Converter) -> Any:
 def _target_info(converter: Converter) -> Any:
     """The part of the description that says which activations layers fuse.
 
-    A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the backend's quantiser
+    A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the backend's quantizer
     gives both the activation's range. Our kernels only fuse clamps: the layer before a sigmoid or tanh has its own
     range.
     """
@@ -159,7 +159,7 @@ def _is_sigmoid_or_tanh(node: fx.Node) -> bool:
 
 
 def quantizer(target: str, converter: Converter) -> Any:
-    """ExecuTorch's quantiser for the NPU with corrected annotations."""
+    """ExecuTorch's quantizer for the NPU with corrected annotations."""
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
 
     from deuteron.frontend.quantize import annotations, pointwise_chains
@@ -181,7 +181,7 @@ def quantizer(target: str, converter: Converter) -> Any:
 
 
 def rewriting_quantizer(converter: Converter) -> Any:
-    """A quantiser with the rewrites of ExecuTorch's, for a CPU without an NPU; it annotates nothing."""
+    """A quantizer with the rewrites of ExecuTorch's, for a CPU without an NPU; it annotates nothing."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     class RewritingQuantizer(Quantizer):
@@ -198,7 +198,7 @@ def rewriting_quantizer(converter: Converter) -> Any:
 
 
 def _rewritten(spec: Any, model: fx.GraphModule, *, keeps_groups: bool = False) -> fx.GraphModule:
-    """Apply the rewrites of the backend's quantiser, without the split of grouped convolutions if `keeps_groups`."""
+    """Apply the rewrites of the backend's quantizer, without the split of grouped convolutions if `keeps_groups`."""
     from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
 
     slice_splits(model)
@@ -240,7 +240,7 @@ def _fused(fuse: Callable[[fx.GraphModule], Any], model: fx.GraphModule) -> Any:
 
 
 def quantize(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
-    """Insert quantise and dequantise operators into an exported model, with ranges measured on the batches."""
+    """Insert quantize and dequantize operators into an exported model, with ranges measured on the batches."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from deuteron.frontend.quantize.calibration import calibrate, observe_integers
@@ -279,7 +279,7 @@ def _give_biases(model: fx.GraphModule) -> None:
 def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, on_tagged: OnTagged) -> Any:
     """ExecuTorch's partitioner, which records why it leaves nodes and calls `on_tagged` with tagged programs.
 
-    `state` gives the quantised module's state dict when it is known.
+    `state` gives the quantized module's state dict when it is known.
     """
     from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
     from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
@@ -352,7 +352,7 @@ def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: Bui
 
 
 def io_passes(edge: Any, variables: int = 0) -> Any:
-    """The passes that remove the quantisation of inputs and the dequantisation of outputs.
+    """The passes that remove the quantization of inputs and the dequantization of outputs.
 
     The last `variables` inputs and outputs stay as they are.
     """

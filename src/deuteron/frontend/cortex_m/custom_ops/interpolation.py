@@ -74,7 +74,7 @@ def call(quantize: fx.Node, reals: Tensor) -> LoweredCall:
     """Return the call for a function.
 
     Args:
-        quantize: the quantise node of its results.
+        quantize: the quantize node of its results.
         reals: its results for all int16 values in order.
 
     Raises:

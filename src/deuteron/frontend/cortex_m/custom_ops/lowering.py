@@ -1,4 +1,4 @@
-"""Annotates operators of PyTorch that become ours for quantisation, and replaces them in the edge program."""
+"""Annotates operators of PyTorch that become ours for quantization, and replaces them in the edge program."""
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
@@ -101,7 +101,7 @@ def _annotation(node: fx.Node, dtype: str, activations: object) -> Any:
 
 
 def lower(program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
-    """Replace marked operators between quantisations by ours.
+    """Replace marked operators between quantizations by ours.
 
     `constants` are the constants of one element.
 
@@ -125,7 +125,7 @@ def lower(program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
 
 
 def _requantized(node: fx.Node) -> fx.Node | None:
-    """The dequantise node before a quantise node of another dtype; None for other nodes."""
+    """The dequantize node before a quantize node of another dtype; None for other nodes."""
     before = node.args[0] if _is_affine(node, "quantize") else None
     if not isinstance(before, fx.Node) or not _is_affine(before, "dequantize"):
         return None
@@ -137,7 +137,7 @@ def _pattern(node: fx.Node, dtype: torch.dtype) -> LoweringPattern | None:
 
 
 def _replace(program: ExportedProgram, node: fx.Node, pattern: LoweringPattern, dtype: torch.dtype) -> None:
-    """Replace a node by one of our operators if its operands and results are quantised."""
+    """Replace a node by one of our operators if its operands and results are quantized."""
     operands = [arg for arg in node.args if isinstance(arg, fx.Node) and _is_affine(arg, "dequantize", dtype)]
     if pattern.result is Result.INTEGER:
         ends, limit = [node], None
@@ -215,7 +215,7 @@ def _insert_call(
 
 
 def _is_affine(node: fx.Node, does: str, *dtypes: torch.dtype) -> bool:
-    """True for a per-tensor quantise or dequantise node with one of these dtypes; int8 and int16 by default."""
+    """True for a per-tensor quantize or dequantize node with one of these dtypes; int8 and int16 by default."""
     target = getattr(torch.ops.quantized_decomposed, f"{does}_per_tensor").default
     wanted = dtypes or tuple(_DTYPES.values())
     return node.op == "call_function" and aten_operator(node.target) is target and node.args[5] in wanted

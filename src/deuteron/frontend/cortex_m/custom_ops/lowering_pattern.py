@@ -19,7 +19,7 @@ INT16_MOST = 32767
 
 
 class Result(Enum):
-    """The quantisation of a result."""
+    """The quantization of a result."""
 
     MEASURED = auto()
     """It has its own range."""
@@ -43,11 +43,11 @@ class Site:
 
     Attributes:
         node: the operator.
-        operands: the quantisation of each operand, in order.
-        result: the quantisation of the result; for integer results, that of the first operand.
+        operands: the quantization of each operand, in order.
+        result: the quantization of the result; for integer results, that of the first operand.
         constant: returns the value of a constant that the operator reads.
         stored: the nodes of the operands' stored values.
-        ends: the nodes that quantise the result; for integer results, the operator itself.
+        ends: the nodes that quantize the result; for integer results, the operator itself.
         limits: of the stored values of the result.
         is_channels_last: whether the result, or a single operand, is an image in channels-last memory.
         dtype: of the stored values.
@@ -73,7 +73,7 @@ class Site:
         return self.node.args[index] if index < len(self.node.args) else self.node.kwargs.get(name, default)
 
     def weights(self, node: fx.Node) -> tuple[Tensor, Tensor]:
-        """The stored weights of a node that dequantises per channel, and the channels' scales."""
+        """The stored weights of a node that dequantizes per channel, and the channels' scales."""
         values, scales = cast("tuple[fx.Node, fx.Node]", node.args[:2])
         return self.constant(values), self.constant(scales)
 
@@ -105,10 +105,10 @@ class LoweringPattern:
     """How an operator of PyTorch becomes one of ours.
 
     Attributes:
-        call: makes the call for an operator between quantisations; None if its numbers do not fit the record.
-        result: the quantisation of its result.
+        call: makes the call for an operator between quantizations; None if its numbers do not fit the record.
+        result: the quantization of its result.
         takes: whether the pattern applies to a node of the float model.
-        operands: the operands of a node of the float model that are quantised.
+        operands: the operands of a node of the float model that are quantized.
         whole: whether PyTorch would decompose it in an edge program.
         any_order: whether it supports images in channels-last memory.
     """

@@ -37,7 +37,7 @@ class Graph:
             raise VerifyError(f"graph `{self.name}` has no tensor `{name}`") from None
 
     def type(self, name: str) -> TensorType:
-        """Shape, dtype and quantisation of the tensor of that name."""
+        """Shape, dtype and quantization of the tensor of that name."""
         return self.tensor(name).type
 
     def producers(self) -> dict[str, Op]:

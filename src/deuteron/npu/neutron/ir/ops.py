@@ -162,7 +162,7 @@ class AveragePool2D(ClampedOp):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPool2D(ClampedOp):
-    """Maximum over each window of the elements inside the map; input and output share one quantisation."""
+    """Maximum over each window of the elements inside the map; input and output share one quantization."""
 
     window: Pair
     stride: Pair
@@ -181,17 +181,17 @@ class Sum(ReductionOp):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceMax(ReductionOp):
-    """Maximum over `axes`; input and output share one quantisation."""
+    """Maximum over `axes`; input and output share one quantization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceMin(ReductionOp):
-    """Minimum over `axes`; input and output share one quantisation."""
+    """Minimum over `axes`; input and output share one quantization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeBilinear(Op):
-    """Bilinear interpolation of an NHWC map to the output's size; one quantisation.
+    """Bilinear interpolation of an NHWC map to the output's size; one quantization.
 
     Row i of the output is at (i + 1/2) * in / out - 1/2 with half-pixel centers, at i * (in - 1) / (out - 1) with
     aligned corners, else at i * in / out, clamped to 0..in - 1. Columns follow the same rule.
@@ -203,7 +203,7 @@ class ResizeBilinear(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeNearest(Op):
-    """Row i of the output is row floor(i * in / out) of an NHWC map, and so are columns; one quantisation."""
+    """Row i of the output is row floor(i * in / out) of an NHWC map, and so are columns; one quantization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,7 @@ class Transpose(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concat(Op):
-    """Inputs joined along `axis` (non-negative); all share the output's quantisation."""
+    """Inputs joined along `axis` (non-negative); all share the output's quantization."""
 
     axis: int
 
@@ -256,7 +256,7 @@ class Slice(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantize(Op):
-    """The same real values under the output's quantisation."""
+    """The same real values under the output's quantization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Shape, element type and quantisation of a tensor: one frozen value that checks itself."""
+"""Shape, element type and quantization of a tensor: one frozen value that checks itself."""
 
 import math
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Static shape (elements per dimension, outermost first), element type and optional quantisation."""
+    """Static shape (elements per dimension, outermost first), element type and optional quantization."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -79,9 +79,9 @@ class TensorType:
 
     @property
     def q(self) -> Quant:
-        """The quantisation, which must exist."""
+        """The quantization, which must exist."""
         if self.quant is None:
-            raise VerifyError(f"a quantised tensor is required, found {self.dtype.value}{list(self.shape)}")
+            raise VerifyError(f"a quantized tensor is required, found {self.dtype.value}{list(self.shape)}")
         return self.quant
 
 

@@ -121,12 +121,12 @@ def _zero_points(graph: Graph) -> str | None:
 
 
 def _int8(op: ops.Op, graph: Graph) -> str | None:
-    """Operands and results are i8 with quantisation."""
+    """Operands and results are i8 with quantization."""
     count = 2 if isinstance(op, WEIGHTED) else len(op.inputs)
     for name in (*op.inputs[:count], *op.outputs):
         kind = graph.type(name)
         if kind.dtype is not DType.INT8 or kind.quant is None:
-            return f"`{name}` is {kind.dtype.value} {'without' if kind.quant is None else 'with'} quantisation"
+            return f"`{name}` is {kind.dtype.value} {'without' if kind.quant is None else 'with'} quantization"
     return None
 
 
@@ -147,7 +147,7 @@ def _shape(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _per_tensor(op: ops.Op, graph: Graph) -> str | None:
-    """Quantisation is per tensor, but for weights and their biases."""
+    """Quantization is per tensor, but for weights and their biases."""
     names = op.inputs[:1] if isinstance(op, WEIGHTED) else op.inputs
     for name in (*names, *op.outputs):
         if graph.type(name).q.axis is not None:
@@ -156,7 +156,7 @@ def _per_tensor(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _weights_axis(op: ops.Op, graph: Graph) -> str | None:
-    """Weights quantised per channel have one scale per output channel."""
+    """Weights quantized per channel have one scale per output channel."""
     axis = graph.type(op.inputs[1]).q.axis
     wanted = 3 if isinstance(op, ops.DepthwiseConv2D) else 0
     return None if axis in (None, wanted) else f"`{op.inputs[1]}` has its scales along axis {axis} instead of {wanted}"
@@ -188,7 +188,7 @@ def _per_channel(quant: Quant, channels: int) -> tuple[float, ...]:
 
 
 def _shared(op: ops.Op, graph: Graph) -> str | None:
-    """An operator that moves values keeps their quantisation."""
+    """An operator that moves values keeps their quantization."""
     target = graph.type(op.outputs[0]).q
     for name in op.inputs:
         quant = graph.type(name).q

@@ -21,7 +21,7 @@ _LIMITS: Mapping[Function, tuple[int, int | None]] = {
 def stored_clamp(graph: Graph, op: Op) -> Clamp | None:
     """Return the clamp of an op on stored values, or None if it does more than clamp.
 
-    Input and output have the same quantisation, so such an op only changes values beyond its limits.
+    Input and output have the same quantization, so such an op only changes values beyond its limits.
     """
     quant = graph.type(op.outputs[0]).q
     if any(graph.type(name).quant != quant for name in op.inputs):

@@ -12,7 +12,7 @@ def attribute(source: Graph, program: Program) -> Program:
     """Return the program whose calls name all TFLite operators that outputs of `source` depend on, except folded ones.
 
     An operator without a call moves no byte: it was a reshape, a cancelled transpose, an activation that the
-    quantisation implies, or memory that others read or write in parts. The calls that compute its operands also name
+    quantization implies, or memory that others read or write in parts. The calls that compute its operands also name
     it; at a graph input, the calls that read its result.
     """
     named = {index for call in program.calls for index in call.origin}

@@ -13,7 +13,7 @@ from deuteron.npu.neutron.passes.base import merge_origins
 class FuseActivation:
     """Fuses an activation that only clamps into the op that computes its input, if no other op reads that.
 
-    An activation with another quantisation of its output stays, because PyTorch rounds twice there.
+    An activation with another quantization of its output stays, because PyTorch rounds twice there.
     """
 
     name: ClassVar[str] = "fuse-activation"

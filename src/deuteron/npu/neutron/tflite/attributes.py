@@ -28,7 +28,7 @@ ACTIVATIONS: Mapping[str, Callable[[Quant], Clamp]] = {
     "RELU_N1_TO_1": _relu_n1_to_1,
     "RELU6": _relu6,
 }
-"""Fused activation -> clamp in the output's quantisation; limits are rounded to nearest, ties to even."""
+"""Fused activation -> clamp in the output's quantization; limits are rounded to nearest, ties to even."""
 
 
 def same_pads(size: Pair, window: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Pads:

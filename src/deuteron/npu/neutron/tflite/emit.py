@@ -251,10 +251,10 @@ class _Emitter:
         return len(self.shape(op.outputs[0])) == 2
 
     def need_one_quantization(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:
-        """Refuse a change of quantisation that interpreters would silently ignore."""
+        """Refuse a change of quantization that interpreters would silently ignore."""
         if any(self.graph.type(name).q != self.graph.type(op.outputs[0]).q for name in op.inputs):
             what = "average pooling" if isinstance(op, ops.AveragePool2D) else "maximum and minimum"
-            raise UnsupportedError(f"TFLite's {what} cannot change the quantisation", where=_where(op))
+            raise UnsupportedError(f"TFLite's {what} cannot change the quantization", where=_where(op))
 
     def activation(self, op: ops.ClampedOp) -> dict[str, int | float]:
         quant = self.graph.type(op.outputs[0]).q

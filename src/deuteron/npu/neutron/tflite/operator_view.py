@@ -84,11 +84,11 @@ class Site:
         return self._int8(self.op.inputs[position])
 
     def moved(self, position: int) -> str:
-        """Name of the int8 input at `position` of an operator that moves values, which keeps their quantisation."""
+        """Name of the int8 input at `position` of an operator that moves values, which keeps their quantization."""
         name = self.operand(position)
         if self.input_tensor(position).quant != self.output_tensor().quant:
             raise self.unsupported(
-                f"tensor `{name}` and the output have different quantisation",
+                f"tensor `{name}` and the output have different quantization",
                 hint="put a QUANTIZE operator in front of this one",
             )
         return name
@@ -100,7 +100,7 @@ class Site:
         if quant is not None and any(quant.zero_points):
             raise self.unsupported(
                 f"weights `{name}` have zero point {next(z for z in quant.zero_points if z)}; 0 is allowed",
-                hint="quantise weights symmetrically",
+                hint="quantize weights symmetrically",
             )
         return name
 
@@ -119,10 +119,10 @@ class Site:
         return self.model.tensors[self.op.outputs[0]]
 
     def output_quant(self) -> Quant:
-        """Quantisation of the one output, per tensor."""
+        """Quantization of the one output, per tensor."""
         tensor = self.output_tensor()
         if tensor.quant is None or tensor.quant.axis is not None:
-            raise self.malformed(f"output tensor `{tensor.name}` has no per-tensor quantisation")
+            raise self.malformed(f"output tensor `{tensor.name}` has no per-tensor quantization")
         return tensor.quant
 
     def has_input(self, position: int) -> bool:
@@ -228,8 +228,8 @@ class Site:
             raise self.unsupported(f"tensor `{tensor.name}` is {tensor.dtype}; INT8 is allowed")
         if tensor.quant is None:
             raise self.unsupported(
-                f"tensor `{tensor.name}` has no quantisation",
-                hint="every INT8 tensor needs a scale and a zero point; quantise the model before converting it",
+                f"tensor `{tensor.name}` has no quantization",
+                hint="every INT8 tensor needs a scale and a zero point; quantize the model before converting it",
             )
         return self.names.of[index]
 
@@ -237,5 +237,5 @@ class Site:
         if tensor.dtype in _FLOATS:
             raise self.unsupported(
                 f"float left in a partition: tensor `{tensor.name}` is {tensor.dtype}",
-                hint="quantise this operator too, or keep it on the CPU",
+                hint="quantize this operator too, or keep it on the CPU",
             )

@@ -83,7 +83,7 @@ def _boundary(
             problem = "float left in a partition: " if dtype.startswith("FLOAT") else ""
             raise UnsupportedError(
                 f"{problem}graph {which} `{names.of[index]}` is {dtype}; INT8 is allowed",
-                hint="quantise the whole model to int8, inputs and outputs too; TensorFlow's converter has "
+                hint="quantize the whole model to int8, inputs and outputs too; TensorFlow's converter has "
                 "`inference_input_type` and `inference_output_type` for that",
             )
     return tuple(names.of[index] for index in indices)

@@ -236,7 +236,7 @@ function quality() {
   return [
     element("p", {}, `The ${title}.`),
     element("ul", {}, ...lines.map((line) => element("li", {}, line))),
-    plainTable(["layer of quantised PyTorch, worst first", "own", "so far", "line"], rows, (i) => i === 1 || i === 2),
+    plainTable(["layer of quantized PyTorch, worst first", "own", "so far", "line"], rows, (i) => i === 1 || i === 2),
     ...(layers.length > MANY ? [element("p", { className: "note" }, `and ${layers.length - MANY} more`)] : []),
   ];
 }

@@ -38,7 +38,7 @@ class Builder:
             self._storage[name] = Ref(self._buffer(name, graph.type(name).nbytes), 0, graph.type(name).nbytes)
 
     def type(self, name: str) -> TensorType:
-        """Shape, dtype and quantisation of a tensor."""
+        """Shape, dtype and quantization of a tensor."""
         return self.graph.type(name)
 
     def tensor(self, name: str) -> Ref:

@@ -43,7 +43,7 @@ def mul(build: Builder, op: Mul) -> None:
 
 
 def extremum(build: Builder, op: Maximum | Minimum) -> None:
-    """Lowers a maximum or minimum; an input with another quantisation is converted by a table first."""
+    """Lowers a maximum or minimum; an input with another quantization is converted by a table first."""
     dims, a_strides, b_strides = _binary_dims(build, op)
     params = p.ExtremumParams(dims, a_strides, b_strides, maximum=int(isinstance(op, Maximum)))
     a, b = (_requantized(build, op, name) for name in op.inputs)
@@ -87,7 +87,7 @@ def _binary_types(build: Builder, op: BinaryOp) -> tuple[TensorType, TensorType,
 
 
 def _requantized(build: Builder, op: BinaryOp, name: str) -> Ref:
-    """Return an input requantized to the output's quantisation; a constant at compile time, another by a call."""
+    """Return an input requantized to the output's quantization; a constant at compile time, another by a call."""
     source, target = build.graph.tensor(name), build.type(op.outputs[0])
     if source.type.q == target.q:
         return build.tensor(name)

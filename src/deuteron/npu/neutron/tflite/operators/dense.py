@@ -52,7 +52,7 @@ def fully_connected(site: Site) -> Op:
 
 
 def _is_product(site: Site) -> bool:
-    """True for two matrices, quantised like activations: exporters write `a @ b.T` as a fully connected layer."""
+    """True for two matrices, quantized like activations: exporters write `a @ b.T` as a fully connected layer."""
     x, y = (site.input_tensor(position) for position in (0, 1))
     matrices = len(x.shape) == 2 and x.shape[1] == y.shape[1]
     shifted = y.quant is not None and y.quant.axis is None and any(y.quant.zero_points)
@@ -104,7 +104,7 @@ def prelu(site: Site) -> Op:
 
 
 def leaky_relu(site: Site) -> Op:
-    """Any quantisation of input and output."""
+    """Any quantization of input and output."""
     alpha = float(site.op.options.get("Alpha", 0.0))
     if math.isnan(alpha):
         raise site.malformed("the slope is not a number")
@@ -135,7 +135,7 @@ def softmax(site: Site) -> Op:
 
 
 def quantize(site: Site) -> Op:
-    """From INT8 to INT8: another quantisation of the same values."""
+    """From INT8 to INT8: another quantization of the same values."""
     return Quantize(inputs=(site.operand(0),), outputs=(site.output(),), origin=(site.index,))
 
 
@@ -152,7 +152,7 @@ def unary(function: Function) -> Callable[[Site], Op]:
     """The reader of one function."""
 
     def lower(site: Site) -> Op:
-        """Any quantisation of input and output."""
+        """Any quantization of input and output."""
         return Unary(inputs=(site.operand(0),), outputs=(site.output(),), origin=(site.index,), function=function)
 
     return lower

@@ -1,4 +1,4 @@
-"""Operators that move values: they keep the input's quantisation."""
+"""Operators that move values: they keep the input's quantization."""
 
 from deuteron.npu.neutron.ir.ops import Concat, MirrorPad, Op, Pad, Pair, Reshape, Slice, Transpose
 from deuteron.npu.neutron.tflite.operator_view import Site
@@ -21,7 +21,7 @@ def pad(site: Site) -> Op:
 
 
 def pad_v2(site: Site) -> Op:
-    """Paddings and value are constant; the value has the output's quantisation."""
+    """Paddings and value are constant; the value has the output's quantization."""
     site.operand(2)
     constant = site.input_tensor(2)
     if constant.data is None:
@@ -29,7 +29,7 @@ def pad_v2(site: Site) -> Op:
     if len(constant.data) != 1:
         raise site.malformed(f"padding value `{constant.name}` holds {len(constant.data)} bytes instead of 1")
     if constant.quant != site.output_quant():
-        raise site.unsupported(f"padding value `{constant.name}` and the output have different quantisation")
+        raise site.unsupported(f"padding value `{constant.name}` and the output have different quantization")
     return _make_pad(site, int.from_bytes(constant.data, signed=True))
 
 
@@ -77,7 +77,7 @@ def transpose(site: Site) -> Op:
 
 
 def concatenation(site: Site) -> Op:
-    """No fused activation; all inputs share the output's quantisation."""
+    """No fused activation; all inputs share the output's quantization."""
     if site.option("FusedActivationFunction"):
         raise site.unsupported("a fused activation; NONE is allowed", hint="make the activation a separate operator")
     return Concat(
