@@ -317,6 +317,20 @@ def test_vectors_of_length_one_are_normed(dim: int) -> None:
     assert not {aten.linalg_vector_norm.default, aten.div.Tensor} & set(found)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x / x.norm(dim=-1, keepdim=True),
+        lambda x: x * x.mean(1, keepdim=True) / x.norm(dim=-1, keepdim=True),
+        lambda x: 3 * x / x.norm(dim=1, keepdim=True).clamp_min(1e-9),
+    ],
+)
+def test_scaled_vectors_are_normed(function: Callable[[Tensor], Tensor]) -> None:
+    found = operators(function, IMAGE)
+    assert aten.rms_norm.default in found
+    assert not {aten.linalg_vector_norm.default, aten.div.Tensor} & set(found)
+
+
 @pytest.mark.parametrize("options", [{"p": 1}, {"dim": (2, 3)}], ids=str)
 def test_other_lengths_stay(options: dict[str, object]) -> None:
     function: Callable[..., Tensor] = functional.normalize

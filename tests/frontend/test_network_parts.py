@@ -69,6 +69,27 @@ def test_a_part_builds_and_agrees(part: Callable[[], nn.Module], shape: tuple[in
     assert noise.square().sum() < 0.01 * module(inputs[0][0]).square().sum()
 
 
+class Undone(nn.Module):
+    """A norm over frames, whose permutation the next one undoes, between layers on the CPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pad = nn.ReplicationPad1d((0, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(1, keepdim=True)
+        normed = centred / torch.sqrt(centred.var(1, keepdim=True, unbiased=False) + 1e-5)
+        return self.pad(normed.permute(0, 2, 1))
+
+
+def test_operators_without_work_for_a_neutron_run_on_the_cpu(tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 24, 4),) for _ in range(4)]
+    api.build(Undone().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()
+
+
 def test_many_groups_with_more_outputs_than_inputs_run_on_the_cpu_beside_a_neutron(tmp_path: Path):
     torch.manual_seed(0)
     inputs = [(torch.randn(1, 3, 8, 8),) for _ in range(4)]

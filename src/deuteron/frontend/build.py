@@ -412,7 +412,8 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     except DeuteronError:
         raise
     except Exception as e:
-        if flow.leaves_refused_to_cpu():
+        if flow.rejected.leave(flow.npu_backend.left_to_cpu(flow.recording)):
+            flow.recording.clear()
             return False
         failure = _failure(e, flow)
         if failure is e:

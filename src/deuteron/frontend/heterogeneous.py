@@ -6,7 +6,7 @@ a repetition costs more than a trial, as with training, a trial quantized with o
 """
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -30,9 +30,6 @@ from deuteron.frontend.lowering_record import EdgeNode, Recording, edge_node
 from deuteron.frontend.nodes import MARK, QUANTIZED, WHY, computing, cpu_only_reason, nodes_of
 from deuteron.frontend.quantize import annotations
 
-REFUSED = "the NPU's backend cannot convert its quantization, which neighbours share"
-"""The reason of a node that the NPU's partitioner took and its converter refused."""
-
 
 class LeftOverError(Exception):
     """The NPU rejected nodes that were quantized for it; they are now among the rejected nodes."""
@@ -44,14 +41,14 @@ class RejectedNodes:
 
     Attributes:
         kept: nodes that must stay on the CPU, by their names at quantization, and why.
-        refused: nodes whose quantization the NPU's backend cannot convert, by their names at quantization, and why.
+        left: nodes that the NPU's partitioner took and its backend cannot compile, by their names at quantization.
         on_cpu: all nodes that stay on the CPU, by their names at quantization, and why.
         edge: the edge operators that they became, by name.
         is_left_over: whether a lowering ended with LeftOverError, and the same model is to be quantized again.
     """
 
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
-    refused: dict[str, str] = field(default_factory=dict[str, str])
+    left: dict[str, str] = field(default_factory=dict[str, str])
     on_cpu: dict[str, str] = field(default_factory=dict[str, str])
     edge: dict[str, EdgeNode] = field(default_factory=dict[str, EdgeNode])
     is_left_over: bool = False
@@ -61,7 +58,7 @@ class RejectedNodes:
 
     def clear(self) -> None:
         """Reset to the nodes that must stay on the CPU."""
-        self.refused.clear()
+        self.left.clear()
         self.on_cpu.clear()
         self.on_cpu |= self.kept
         self.edge.clear()
@@ -77,13 +74,16 @@ class RejectedNodes:
         self.edge |= {node.name: edge_node(node) for _, node in left}
         return bool(left)
 
-    def add_refused(self, nodes: Sequence[EdgeNode]) -> bool:
-        """Add nodes whose quantization the NPU's backend cannot convert; True if there are new ones."""
-        new = {node.mark: REFUSED for node in nodes if node.mark and node.mark not in self.on_cpu}
-        self.refused |= new
-        self.on_cpu |= new
-        self.is_left_over = bool(new)
-        return bool(new)
+    def leave(self, reasons: Mapping[str, str]) -> bool:
+        """Leave nodes that the NPU's backend cannot compile to the CPU; True if the model is to be quantized again.
+
+        Args:
+            reasons: by the names of the nodes at quantization.
+        """
+        self.is_left_over = not self.left.keys() >= reasons.keys()
+        self.left |= reasons
+        self.on_cpu |= self.left
+        return self.is_left_over
 
 
 def quantizer(
@@ -248,7 +248,7 @@ def partitioner(
                 return PartitionResult(exported_program, {})
             for node in computing(exported_program.graph):
                 name = node.meta.get("custom", {}).get(QUANTIZED, "")
-                if reason := rejected.kept.get(name) or rejected.refused.get(name) or cpu_only_reason(node):
+                if reason := rejected.kept.get(name) or rejected.left.get(name) or cpu_only_reason(node):
                     npu_backend.keep(node, reason)
                 elif name in rejected.on_cpu:
                     node.meta[WHY] = rejected.on_cpu[name]

@@ -64,6 +64,7 @@ from deuteron.frontend.quantize import (
     rewrite_equivalence,
     scatters,
     signals,
+    split_concatenations,
     synonyms,
     training,
     unpools,
@@ -230,17 +231,6 @@ class Flow:
         """Remove the converter from Python's import system, where a run has put it."""
         self._stack.close()
 
-    def leaves_refused_to_cpu(self) -> bool:
-        """Keep nodes on the CPU that the NPU's backend has refused in this run; True if that needs another run."""
-        if (
-            self.stage is not Stage.LOWER
-            or not self._has_cortex_m
-            or not self.rejected.add_refused(self.recording.refused)
-        ):
-            return False
-        self.recording.clear()
-        return True
-
     def _batches(self) -> Iterable[Inputs]:
         """The batches that ranges are measured from, from the first."""
         return [self.sample] if self.calibration is None else self.calibration()
@@ -348,6 +338,8 @@ class Flow:
         batches.write(model)
         norms.write(model)
         upstream.fold_batch_norms(model)
+        if self.options.activations is Activations.INT8 and self.train is None:
+            split_concatenations.split(model, self._batches())
         if self.options.equalise:
             equalise.equalise(model, self._batches())
         if self.options.corrects_biases:

@@ -85,6 +85,15 @@ class NpuBackend(ABC):
     def failure(self, recording: Recording[Any]) -> DeuteronError | None:
         """The reason for a failed lowering, as the backend or its compiler reports it; None if neither does."""
 
+    def left_to_cpu(self, recording: Recording[Any]) -> Mapping[str, str]:
+        """Nodes that ended a lowering and that a CPU with int8 operators can compute.
+
+        Returns:
+            Why the NPU's backend cannot compile them, by their names at quantization.
+        """
+        del recording
+        return {}
+
     @abstractmethod
     def placed_in_memory(self, manager: Any, recording: Recording[Any]) -> Any:
         """ExecuTorch's program manager, with partitions that fit together into the target's memory.

@@ -17,6 +17,9 @@ aten = torch.ops.aten
 _GUARD = 1e-6
 """The largest lower bound of a length that only guards against division by 0; a larger one affects results."""
 
+_LEAST = 1e-12
+"""The lower bound of a length that has none; no stored number is that small."""
+
 
 def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """Expand the operands of arithmetic to one shape, constants at build time.
@@ -81,22 +84,38 @@ WITHOUT_AXES: Mapping[object, Decomposition] = dict.fromkeys(
 )
 
 
-def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+def normalised(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A division of vectors by their lengths (`functional.normalize`) becomes a root mean square norm.
+
+    A factor of the vectors, as in `x * gain / x.norm(dim=-1, keepdim=True)`, becomes one of the norm.
 
     A division of exponentials by their sum becomes a softmax.
     """
     if (exponents := _shares(node)) is not None:
         return call(node, aten.softmax.int, *exponents)
     unit = unit_vectors(node)
-    if unit is None or not unit[2]:
-        return None
-    x, dim, least = unit
+    if unit is None:
+        return _scaled_norm(model, node)
+    x, dim, least = unit[0], unit[1], unit[2] or _LEAST
     count = node.meta["val"].shape[dim]
     rows = call(node, aten.transpose.int, x, dim, -1) if dim != node.meta["val"].dim() - 1 else x
     normed = call(node, aten.rms_norm.default, rows, [count], None, least**2 / count)
     result = call(node, aten.mul.Tensor, normed, 1 / math.sqrt(count))
     return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
+
+
+def _scaled_norm(model: fx.GraphModule, quotient: fx.Node) -> fx.Node | None:
+    """The norm of a factor of a product, times the other factor; None if the divisor is no length of a factor."""
+    product, lengths = quotient.args[:2]
+    if not isinstance(product, fx.Node) or product.target is not aten.mul.Tensor or not isinstance(lengths, fx.Node):
+        return None
+    for x, factor in (product.args[:2], product.args[1::-1]):
+        if isinstance(x, fx.Node) and x.meta["val"].shape == quotient.meta["val"].shape:
+            part = call(quotient, aten.div.Tensor, x, lengths)
+            if unit_vectors(part) is not None and (normed := normalised(model, part)) is not None:
+                return call(quotient, aten.mul.Tensor, normed, factor)
+            quotient.graph.erase_node(part)
+    return None
 
 
 def _shares(quotient: fx.Node) -> tuple[fx.Node, int] | None:

@@ -117,6 +117,11 @@ NXP_TO_TFLITE = PrivateName(
     "EdgeProgramToIRConverter.convert_program",
     "records the TFLite file of a partition",
 )
+NXP_APPEND_OPERATORS = PrivateName(
+    "executorch.backends.nxp.backend.ir.converter.builder.aten_model_builder_director",
+    "AtenModelBuilderDirector.append_operators",
+    "corrects the formats of operands and results",
+)
 NXP_CONVERT = PrivateName(
     "executorch.backends.nxp.backend.neutron_converter_manager",
     "NeutronConverterManager.convert",

@@ -148,9 +148,12 @@ def _place(
 
 
 def _bricks(one: FeatureMap, size: int, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Return rows, bricks per row and pixels per brick by the strides; None if they do not match the shape."""
+    """Return rows, bricks per row and pixels per brick by the strides; None if they do not match the shape.
+
+    An operation may write a tensor as its reader reshapes it, with more channels than the tensor has.
+    """
     row, _, brick = one.strides
-    if not shape or not brick or brick % (_BRICK * size) or row % brick:
+    if not shape or not brick or brick % (_BRICK * size) or row % brick or one.shape[-1] > shape[-1]:
         return None
     bricks, pixels = row // brick, brick // (_BRICK * size)
     rows = prod(shape[:-1]) // pixels

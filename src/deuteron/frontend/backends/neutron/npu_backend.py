@@ -14,7 +14,7 @@ from deuteron.builds.manifest import Partition, Source
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, FormatError, InternalError, UnsupportedError, all_refused
 from deuteron.frontend.backends.interface import NpuBackend, OnTagged
-from deuteron.frontend.backends.neutron import decompositions, delegation_reasons, upstream
+from deuteron.frontend.backends.neutron import decompositions, delegation_reasons, image_formats, upstream
 from deuteron.frontend.backends.neutron.handles import debug_handle_map
 from deuteron.frontend.backends.neutron.partition import (
     describe,
@@ -30,6 +30,9 @@ from deuteron.frontend.lowering_record import EdgeNode
 from deuteron.npu.neutron import sdk
 from deuteron.npu.neutron.convert import Conversion, to_tflite
 from deuteron.npu.provenance import payload_mark
+
+_IDLE = "the NPU has nothing to compute for it"
+_REFUSED = "the NPU's backend cannot convert its quantization, which neighbours share"
 
 
 class NeutronNpuBackend(NpuBackend):
@@ -52,7 +55,8 @@ class NeutronNpuBackend(NpuBackend):
     @contextmanager
     def lowering(self, recording: Recording) -> Generator[None]:
         """A context with the converter installed and the partitions recorded."""
-        with upstream.converter(self._options) as self._session, upstream.observed(recording):
+        converter = upstream.converter(self._options)
+        with converter as self._session, image_formats.corrected(), upstream.observed(recording):
             yield
 
     def write(self, model: fx.GraphModule) -> None:
@@ -101,6 +105,13 @@ class NeutronNpuBackend(NpuBackend):
                 hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
             )
         return all_refused([_badly_quantized(node) for node in recording.refused]) if recording.refused else None
+
+    def left_to_cpu(self, recording: Recording) -> Mapping[str, str]:
+        """Nodes of a partition without operators, which only give memory another shape, and refused quantizations."""
+        last = recording.partitions[-1:]
+        idle = last[0].marks if last and last[0].is_empty else ()
+        refused = [node.mark for node in recording.refused if node.mark]
+        return dict.fromkeys(idle, _IDLE) | dict.fromkeys(refused, _REFUSED)
 
     def placed_in_memory(self, manager: Any, recording: Recording) -> Any:
         """The manager; partitions that do not fit together with ExecuTorch's tensors are planned jointly."""

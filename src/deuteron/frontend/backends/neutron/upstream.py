@@ -36,7 +36,7 @@ from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.executorch_release import check_executorch
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, edge_node
-from deuteron.frontend.nodes import computing, name_of
+from deuteron.frontend.nodes import QUANTIZED, computing, name_of
 from deuteron.frontend.operators import is_dequantize, is_qdq, is_quantize
 from deuteron.frontend.quantize import norms, source_propagation
 from deuteron.frontend.quantize.decompositions import constant, value_of
@@ -60,6 +60,7 @@ class NeutronPartition(recordings.LoweredPartition):
         nodes: TFLite operator index -> its edge nodes.
         formats: the backend's data formats of inputs and outputs, for its payload.
         kernel_selection: the converter's kernel selection file, if the build requested it.
+        marks: the names at quantization of its nodes, on targets where the CPU may run them.
     """
 
     tflite: bytes = b""
@@ -68,6 +69,7 @@ class NeutronPartition(recordings.LoweredPartition):
     nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
     formats: Any = None
     kernel_selection: bytes = b""
+    marks: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -396,7 +398,9 @@ def observed(recording: Recording) -> Generator[None]:
     refused: list[int] = []
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
-        recording.partitions.append(NeutronPartition(names=tuple(map(name_of, computing(edge_program.graph)))))
+        nodes = list(computing(edge_program.graph))
+        marks = frozenset(node.meta.get("custom", {}).get(QUANTIZED, "") for node in nodes) - {""}
+        recording.partitions.append(NeutronPartition(names=tuple(map(name_of, nodes)), marks=marks))
         merge_first_result(edge_program)
         result = preprocess(edge_program, specs)
         if result.debug_handle_map:  # the backend makes one for profiling only, from names in the converter's log
