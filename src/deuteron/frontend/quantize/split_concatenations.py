@@ -1,4 +1,4 @@
-"""Splits layers that read a concatenation of small and large values, so that each part has a scale of its own.
+"""Splits layers that read a concatenation of small and large values, so that each part has a separate scale.
 
 A recurrent cell that reads `torch.cat([x, h], 1)` is an example: the state may be a hundredth of the input, and has a
 few steps of their common scale. A layer of a concatenation is the sum of layers of its parts.
