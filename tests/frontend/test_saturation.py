@@ -61,3 +61,9 @@ def _selected(x: Tensor) -> Tensor:
 def test_other_readers_keep_the_range(function: Callable[[Tensor], Tensor]) -> None:
     sqnr, _ = decibels(function, "cortex-m55")
     assert sqnr > 25
+
+
+def test_a_function_with_the_scale_of_its_operand_keeps_the_range() -> None:
+    """A comparison reads the absolute values at a Neutron's scale of the operand, which has negative values."""
+    sqnr, _ = decibels(lambda x: torch.where(x.abs() < 100, x.abs() - 8, x), "imxrt700cm")
+    assert sqnr > 25

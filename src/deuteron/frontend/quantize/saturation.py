@@ -115,6 +115,9 @@ class _Functions:
         for node in self._model.graph.nodes:
             args = [arg for arg in node.all_input_nodes if not is_number(_source(arg))]
             if node in self._places:
+                # The result of a function that shares the range of its operand needs that range.
+                if any(arg in known and known[arg] is not arg for arg in args):
+                    return False
                 known[node] = node
             elif not known.keys().isdisjoint(args) and not self._follow(node, args, known):
                 return False
