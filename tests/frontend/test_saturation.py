@@ -65,5 +65,5 @@ def test_other_readers_keep_the_range(function: Callable[[Tensor], Tensor]) -> N
 
 def test_a_function_with_the_scale_of_its_operand_keeps_the_range() -> None:
     """A comparison reads the absolute values at a Neutron's scale of the operand, which has negative values."""
-    sqnr, _ = decibels(lambda x: torch.where(x.abs() < 100, x.abs() - 8, x), "imxrt700cm")
-    assert sqnr > 25
+    sqnr, _ = decibels(lambda x: torch.where(x.abs() < 20, 1.0, -1.0), "imxrt700cm")
+    assert sqnr > 8
