@@ -80,6 +80,7 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: functional.nll_loss(x.reshape(2, 2, 2, 2), y.reshape(2, 2, 2, 2).argmax(1), ignore_index=1),
     lambda x, y: functional.nll_loss(x, torch.tensor([3, 1]), weight=y[0].exp()),
     lambda x, y: torch.trapezoid(x, dx=0.5) + torch.trapz(y, dx=2.0, dim=1),
+    lambda x, y: torch.round(x, decimals=1) + torch.round(y * 100, decimals=-2),
 ]
 
 OUTER: list[Callable[[Tensor, Tensor], Any]] = [

@@ -304,6 +304,11 @@ def _between(x: Any, end: Any, weight: float) -> Any:
     return x + (end - x) * weight
 
 
+def _rounded(x: Any, *, decimals: int) -> Any:
+    unit = 10.0 ** abs(decimals)
+    return (x * unit).round() / unit if decimals >= 0 else (x / unit).round() * unit
+
+
 def _fused(x: Any, factor: Any, addend: Any) -> Any:
     return x * factor + addend
 
@@ -355,7 +360,7 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.isinf.default: _is_infinite,
     aten.isnan.default: _is_nan,
     aten.lerp.Scalar: _between,
-    torch.ops.prims.fma.default: _fused,  # which PyTorch's export makes of `addcmul_`
+    aten.round.decimals: _rounded,
     aten.logaddexp.default: _log_of_sum,
     aten.logsumexp.default: _log_of_sums,
     aten.pairwise_distance.default: _distance,
@@ -393,7 +398,12 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _is_listed(node: fx.Node) -> bool:
-    return node.target not in _TABLES and bool(node.target in _BY_HAND or called(node) in NAMES)
+    return node.target not in _TABLES and bool(node.target in _BY_HAND or called(node) in NAMES or _is_fused(node))
+
+
+def _is_fused(node: fx.Node) -> bool:
+    """True for the fused multiply-add that PyTorch's export makes of `addcmul_`; Inductor defines it when it loads."""
+    return node.op == "call_function" and str(node.target) == "prims.fma.default"
 
 
 def _replace(model: fx.GraphModule, is_meant: Callable[[fx.Node], bool]) -> None:
@@ -437,7 +447,7 @@ _NOWHERE = frozenset(
         aten.addmv.default, aten.cummax.default, aten.cummin.default,
         aten.bilinear.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default,
         aten.isclose.default, aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
-        torch.ops.prims.fma.default,
+        aten.round.decimals,
     }
 )  # fmt: skip
 """Operators that neither ExecuTorch's backends nor its portable kernels have."""
@@ -449,6 +459,7 @@ def write_missing(model: fx.GraphModule) -> None:
         model,
         lambda node: (
             (node.target in _NOWHERE and _has_form(node))
+            or _is_fused(node)
             or (_is_norm(node) and bool(node.args[1] != 1))
             or (node.target is aten.addmm.default and bool(node.kwargs))  # whose factors Arm's passes fail on
         ),
@@ -463,7 +474,7 @@ def _is_norm(node: fx.Node) -> bool:
 def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | list[fx.Node | None] | None:
     """Insert the decomposition of a node before it; None if PyTorch does not decompose it."""
     tensors = list(dict.fromkeys(node.all_input_nodes))
-    target: Any = _BY_HAND.get(node.target, node.target)
+    target: Any = _fused if _is_fused(node) else _BY_HAND.get(node.target, node.target)
     if _is_norm(node) and node.args[1] == 0:
         target = _count
 
