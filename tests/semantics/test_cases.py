@@ -20,6 +20,8 @@ BUILDS = [
     ("indices.hashed", "ethos-u55-128"),
     ("indices.cummax", "ethos-u55-128"),
     ("indices.palette", "cortex-m55"),
+    ("indices.rank_of_each", "ethos-u85-256"),
+    ("indices.scatter_constant", "ethos-u85-256"),
     ("indices.scatter_reduce", "ethos-u55-128"),
     ("layers.activation_rrelu", "ethos-u55-128"),
     ("layers.fold", "cortex-m55"),

@@ -140,6 +140,15 @@ def test_copies_of_constants_alone_are_not_scheduled() -> None:
     assert origins.schedule(Stream(CONFIGS[0], 96, (copy,)), database) == ()
 
 
+def test_a_copy_of_a_constant_after_the_last_call_is_not_scheduled() -> None:
+    rows = {"source": ({"id": "1", "ext_key": "0"},), "group": (), "queue": ({"offset": "32", "scheduled_id": "7"},)}
+    performed = {"id": "7", "source_id": "1", "name": "sum"}
+    database = databases.Database({**rows, "perf": (performed,)}, "npu 0")
+    copy = Operation(64, "copy", source=Span("weights", 0, 64), target=Span("scratch", 0, 64))
+    (one,) = origins.schedule(Stream(CONFIGS[0], 96, (Operation(32, "add"), copy)), database)
+    assert (one.ops, one.operations) == ((0,), (0,))
+
+
 QUEUE = re.compile(r'(name="queue">.*?"scheduled_id"\n.*?\n).*?(\]\]>)', re.DOTALL)
 """Its first row."""
 HINT = "\n\nhint: build the model again; the file is damaged, or another version of Vela wrote it"

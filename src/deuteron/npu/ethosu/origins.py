@@ -38,9 +38,9 @@ class Scheduled:
 
 
 def schedule(stream: Stream, database: Database) -> tuple[Scheduled, ...]:
-    """Return the operations of Vela's schedule in a stream, in order; each operation of the stream belongs to one.
+    """Return the operations of Vela's schedule in a stream, in order; each kernel call of the stream belongs to one.
 
-    A copy belongs to the operation that it is issued for.
+    A copy belongs to the operation that it is issued for. A constant result is copied at the end, for none.
     """
     keys = {row["id"]: database.number(row, "ext_key") for row in database.rows("source")}
     performed = {row["id"]: row for row in database.rows("perf")}
@@ -68,16 +68,17 @@ def schedule(stream: Stream, database: Database) -> tuple[Scheduled, ...]:
 def _owners(operations: Sequence[Operation], database: Database) -> list[str]:
     """Return the scheduled operation of each operation of a stream: the first whose commands end after it.
 
-    Vela does not schedule the copies of a stream that computes nothing: its results are constants.
+    Vela does not schedule copies of constant results, which are the last operations. They have no owner.
     """
     ends = [(database.number(row, "offset"), row["scheduled_id"]) for row in database.rows("queue")]
-    if not ends and all(operation.kind == "copy" for operation in operations):
-        return []
-    if sorted(ends) != ends or not ends or ends[-1][0] < operations[-1].offset:
+    last = ends[-1][0] if ends else -1
+    unscheduled = [operation for operation in operations if operation.offset > last]
+    if sorted(ends) != ends or any(operation.kind != "copy" for operation in unscheduled):
         message = "Vela's debug database belongs to another command stream"
         raise FormatError(message, where=database.where, hint="build the model again")
     offsets = [offset for offset, _ in ends]
-    return [ends[bisect_left(offsets, operation.offset)][1] for operation in operations]
+    scheduled = operations[: len(operations) - len(unscheduled)]
+    return [ends[bisect_left(offsets, operation.offset)][1] for operation in scheduled]
 
 
 def provenance(stream: Stream, graph: Graph, scheduled: Iterable[Scheduled]) -> Provenance:

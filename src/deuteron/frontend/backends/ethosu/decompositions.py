@@ -150,6 +150,24 @@ _COMPARISONS: Mapping[object, object] = {
     getattr(aten, name).Scalar: getattr(aten, name).Tensor for name in ("eq", "ge", "gt", "le", "lt", "ne")
 }
 
+_LOGICAL = (
+    *(aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor),
+    *(aten.logical_and.default, aten.logical_or.default, aten.logical_xor.default),
+)
+
+
+def _of_one_rank(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Give operands of logic as many axes as the result, which the backend does for arithmetic alone."""
+    rank = node.meta["val"].dim()
+    operands = cast("tuple[fx.Node, fx.Node]", node.args)
+    shapes = [(*[1] * (rank - one.meta["val"].dim()), *one.meta["val"].shape) for one in operands]
+    same = [
+        one if one.meta["val"].dim() == rank else call(node, aten.reshape.default, one, list(shape))
+        for one, shape in zip(operands, shapes, strict=True)
+    ]
+    return None if same == [*operands] else call(node, node.target, *same)
+
+
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.adaptive_avg_pool2d.default: _explicit,
     aten.avg_pool2d.default: _unmoved,
@@ -160,6 +178,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     **dict.fromkeys((aten.reshape.default, aten.view.default, aten.squeeze.dim), _without_row),
     **WITHOUT_AXES,
     **dict.fromkeys(_COMPARISONS, _compared),
+    **dict.fromkeys(_LOGICAL, _of_one_rank),
     **dict.fromkeys((aten.var.correction, aten.var.dim), _of_all),
     **recurrent.CELLS,
 }
