@@ -29,7 +29,7 @@ def c_operators() -> OperatorLibrary:
     return OperatorLibrary(InnerWork.PORTABLE)
 
 
-@pytest.mark.parametrize("board", full.only(boards.names(), "an505", "an547"))
+@pytest.mark.parametrize("board", full.only(boards.names(), "an547"))
 def test_a_board_gives_the_hosts_bytes(board: str, c_operators: OperatorLibrary) -> None:
     machine = boards.load(board)
     maker = cortex_m.Maker()

@@ -21,6 +21,7 @@ SAMPLE = FIRMWARE / "samples" / "harness"
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("line", full.only(["zephyr", "cmsis"], "cmsis"))
 def test_the_sample_answers(line: str, tmp_path: Path) -> None:
     model, board, build = store.model("digits", target="cortex-m33"), boards.load("an505"), tmp_path / "build"

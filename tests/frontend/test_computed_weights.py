@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
@@ -62,7 +63,7 @@ class Generated(nn.Module):
         return y
 
 
-@pytest.mark.parametrize("target", ["cortex-m55", "ethos-u55-128"])
+@pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u55-128"], 1))
 def test_they_are_built(target: str, tmp_path: Path) -> None:
     samples = [(torch.randn(1, 3, 8, 8),) for _ in range(16)]
     built = api.build(Generated(), samples[0], target=target, calibration=samples, output=tmp_path / "build")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests import full
 from torch import Tensor, nn
 
 from deuteron import api
@@ -40,7 +41,7 @@ def decibels(function: Callable[[Tensor], Tensor], target: str) -> tuple[float, 
     return quality.outputs[0].sqnr, [layer.own for layer in quality.layers]
 
 
-@pytest.mark.parametrize("target", ["cortex-m55", "ethos-u85-256", "imxrt700cm"])
+@pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u85-256", "imxrt700cm"], 1))
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_only_values_where_the_function_varies_have_steps(name: str, target: str) -> None:
     function, least = FUNCTIONS[name]

@@ -136,7 +136,7 @@ def test_mutated_programs_are_refused_or_run(sanitized: Path, tmp_path: Path) ->
     """A slice of `make bench-fuzz-pte`."""
     from benches import fuzz_pte
 
-    command = (built(sanitized, "fuzz_pte"), "15", "1", *fuzz_pte.programs(tmp_path))
+    command = (built(sanitized, "fuzz_pte"), "6", "1", *fuzz_pte.programs(tmp_path))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
 

@@ -412,7 +412,7 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     except DeuteronError:
         raise
     except Exception as e:
-        if flow.rejected.leave(flow.npu_backend.left_to_cpu(flow.recording)):
+        if flow.stage is Stage.LOWER and flow.rejected.leave(flow.npu_backend.left_to_cpu(flow.recording)):
             flow.recording.clear()
             return False
         failure = _failure(e, flow)

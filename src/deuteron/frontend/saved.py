@@ -23,6 +23,9 @@ from deuteron.frontend.source_lines import first_line
 from deuteron.records import DAMAGED
 
 _PARTS = ("", "_state_dict", "_constants", "_example_inputs")
+_DEFINITIONS = ("torch.ao.quantization.fx._decomposed", "executorch.exir.passes.dim_order_ops_registry")
+"""Modules that define operators of saved programs."""
+
 _UNREADABLE = (*DAMAGED, OSError, AssertionError, pickle.UnpicklingError)
 """Exceptions that PyTorch and ExecuTorch raise for damaged files and for unknown operators."""
 
@@ -102,7 +105,8 @@ def load(path: Path) -> Reference:
         FormatError: when it is damaged.
     """
     with quiet():
-        importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the operators in the program
+        for name in _DEFINITIONS:
+            importlib.import_module(name)
         library.load()
         try:
             program = torch.export.load(path)

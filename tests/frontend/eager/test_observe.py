@@ -248,7 +248,7 @@ STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "place", "code"), STATEFUL)
+@pytest.mark.parametrize(("make", "place", "code"), full.only(STATEFUL, *STATEFUL[::3]))
 def test_state_is_refused_with_its_place_and_line(make: Callable[[], nn.Module], place: str, code: str):
     module = make()
     before = Snapshot(module)

@@ -1,6 +1,8 @@
 """Integers in a model for an Ethos-U are computed exactly, in the dtype of the module."""
 
 import linecache
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,3 +131,23 @@ def test_constants_that_the_npu_cannot_hold_are_named(module: Constant, what: st
 def test_sizes_and_floats_may_be_large(function: Callable[[Tensor], Tensor]) -> None:
     samples = [(torch.randn(2, 8),) for _ in range(4)]
     api.build(Constant(function), samples[0], target="ethos-u55-128", calibration=samples)
+
+
+class Table(nn.Module):
+    """Looks up integers, which the backend casts to 32 bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(8, 4)
+
+    def forward(self, at: Tensor) -> Tensor:
+        return self.rows(at + 1).relu()
+
+
+def test_another_process_reads_the_saved_program(tmp_path: Path) -> None:
+    """Which has operators that only ExecuTorch's passes define."""
+    batches = [(torch.randint(0, 7, (1, 6)),) for _ in range(4)]
+    api.build(Table(), batches[0], target="ethos-u85-256", calibration=batches, output=tmp_path / "build")
+    code = "import sys, pathlib; from deuteron.frontend import saved; saved.load(pathlib.Path(sys.argv[1]))"
+    done = subprocess.run((sys.executable, "-c", code, tmp_path / "build" / "reference.pt2"), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]

@@ -143,6 +143,7 @@ def test_stripes_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch):
     assert found >= kinds
 
 
+@pytest.mark.full
 def test_two_segments_are_cut_in_one_program(monkeypatch: pytest.MonkeyPatch):
     torch.manual_seed(0)
     made, _ = compiler(Blocks().eval(), 24, TARGET, monkeypatch)
@@ -206,7 +207,7 @@ class Kept(nn.Module):
         return y + self.kept * 2, y
 
 
-@pytest.mark.parametrize("target", [TARGET, "imxrt700"])
+@pytest.mark.parametrize("target", full.first([TARGET, "imxrt700"], 1))
 def test_a_program_with_state_keeps_its_outputs(target: str, tmp_path: Path):
     given = batches(16)
     memory = MemoryOptions(sram_budget=1_000_000)
