@@ -245,16 +245,18 @@ class Pyramid(nn.Module):
 
 
 class Chosen(nn.Module):
-    """Choices by a bool input and by a comparison, of functions, and of values that layers and reshapes read."""
+    """Choices by a bool input and by a comparison that is an output, of functions, and of what other layers read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(8, 8)
 
     def forward(self, x: Tensor, on: Tensor) -> tuple[Tensor, ...]:
-        above = torch.where(x > 0.5, x.tanh(), x)
+        is_above = x > 0.5
+        above = torch.where(is_above, x.tanh(), x)
         turned = torch.where(on.T, above.T.sigmoid(), above.T.relu())
-        return torch.where(on, self.layer(x), x), self.layer(above), turned, x.tanh() - above.reshape(8, 4).T
+        layers = torch.where(on, self.layer(x), x), self.layer(above)
+        return *layers, turned, x.tanh() - above.reshape(8, 4).T, is_above, is_above.reshape(8, 4)
 
 
 def chosen() -> tuple[Any, Sequence[Any], api.BuildOptions]:

@@ -25,14 +25,14 @@ the first instead.
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
 slice, matrix products also that of a reshaped slice. They also overwrite the tensor that they are padded or
-concatenated with. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
+concatenated with. On Ethos-U85, sums lose that offset too. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
 gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape
 that reads it, and a transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads
 its operand, the subtraction broadcasts some values over others. Vela crashes for minima with more than four axes, so
 these are reshaped to four.
 
 Choices. Vela writes a choice as three logical operators with the shapes of tensors. An operand that a reshape reads too
-would have the shape of that reshape.
+would have the shape of that reshape. The condition is -1 where it is true, but Vela makes it 1 if it is an output too.
 """
 
 import math
@@ -181,8 +181,17 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
         source = node.all_input_nodes[0]
         if kind_of(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
             yield source, node
+    elif node.op == "output" and chains:
+        bools = [one for one in node.all_input_nodes if one.meta["val"].dtype is torch.bool]
+        yield from ((one, node) for one in bools if _has_other_readers(one))
     elif kind == "SELECT":
         yield from ((source, node) for source in node.all_input_nodes if _has_other_readers(source))
+    elif kind == "REDUCE_SUM" and chains:
+        reader, source = node, node.all_input_nodes[0]
+        while kind_of(source) == "RESCALE":
+            reader, source = source, source.all_input_nodes[0]
+        if kind_of(source) == "SLICE":
+            yield source, reader
     elif kind == "MATMUL" and not chains:
         for operand in node.all_input_nodes:
             reader, source = node, operand
