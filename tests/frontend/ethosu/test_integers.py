@@ -145,7 +145,7 @@ class Table(nn.Module):
 
 
 def test_another_process_reads_the_saved_program(tmp_path: Path) -> None:
-    """Which has operators that only ExecuTorch's passes define."""
+    """Only ExecuTorch's passes define some of its operators."""
     batches = [(torch.randint(0, 7, (1, 6)),) for _ in range(4)]
     api.build(Table(), batches[0], target="ethos-u85-256", calibration=batches, output=tmp_path / "build")
     code = "import sys, pathlib; from deuteron.frontend import saved; saved.load(pathlib.Path(sys.argv[1]))"
