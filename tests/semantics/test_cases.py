@@ -34,6 +34,7 @@ BUILDS = [
     ("sequences.matmul_with_vector", "ethos-u55-128"),
     ("sequences.rotary_complex", "ethos-u55-128"),
     ("layers.interpolate_nearest_exact", "cortex-m55"),
+    ("numbers.cosine_similarity", "ethos-u85-256"),
     ("numbers.floor_division_of_floats", "imxrt700cm"),
     ("numbers.many_rows_summed", "imxrt700cm"),
     ("numbers.where_of_ints_and_float", "ethos-u85-256"),

@@ -12,7 +12,8 @@ Transposes. Ethos-U55 and -U65 also decompose transposes. If an activation and t
 written with the stride of the tensor without pads.
 
 Chains. Ethos-U85 chains an operator of one tensor to the operator before it, without memory between them. Vela gives it
-the shape of the first operator's results. A padded or concatenated tensor then has the row stride of its part.
+the shape of the first operator's results. A padded or concatenated tensor then has the row stride of its part, and so
+has what follows a reshape of a sum.
 
 Activations of several samples. Vela decomposes an activation of several samples or more than four axes. If it fuses the
 activation's bounds or table with the operator before, that operator's results get the activation's shape, but its
@@ -199,6 +200,8 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
                 reader, source = source, source.all_input_nodes[0]
             if kind_of(source) == "SLICE":
                 yield source, reader
+    elif kind == "RESHAPE" and chains and kind_of(node.all_input_nodes[0]) == "REDUCE_SUM":
+        yield node.all_input_nodes[0], node
     elif kind in _RESHAPES and kind_of(node.all_input_nodes[0]) == "REDUCE_MIN":
         yield node.all_input_nodes[0], node
     elif kind in ("PAD", "CONCAT"):
