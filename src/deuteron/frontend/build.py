@@ -412,8 +412,7 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     except DeuteronError:
         raise
     except Exception as e:
-        if flow.stage is Stage.LOWER and flow.rejected.leave(flow.npu_backend.left_to_cpu(flow.recording)):
-            flow.recording.clear()
+        if _leaves_to_cpu(flow):
             return False
         failure = _failure(e, flow)
         if failure is e:
@@ -422,6 +421,14 @@ def _is_exported(session: Any, flow: Flow) -> bool:
         raise failure from failure.__cause__ if _own_error(e) is failure else e
     finally:
         flow.close()
+    return True
+
+
+def _leaves_to_cpu(flow: Flow) -> bool:
+    """Leave nodes that ended a lowering to the CPU; True if the model is to be quantized again."""
+    if flow.stage is not Stage.LOWER or not flow.rejected.leave(flow.npu_backend.left_to_cpu(flow.recording)):
+        return False
+    flow.recording.clear()
     return True
 
 

@@ -26,11 +26,11 @@ the first instead.
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
 slice, matrix products also that of a reshaped slice. They also overwrite the tensor that they are padded or
-concatenated with. On Ethos-U85, sums lose that offset too. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
-gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape
-that reads it, and a transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads
-its operand, the subtraction broadcasts some values over others. Vela crashes for minima with more than four axes, so
-these are reshaped to four.
+concatenated with. On Ethos-U85, sums lose that offset too. An accelerator without minima computes `-1 - x`, the
+maximum of that, and `-1 - x` again. Vela gives both subtractions the shapes of tensors instead of the operator's. A
+tensor has the shape of the last reshape that reads it, and a transpose that only moves axes of size 1 counts as a
+reshape. If one follows the minimum or reads its operand, the subtraction broadcasts some values over others. Vela
+crashes for minima with more than four axes, so these are reshaped to four.
 
 Choices. Vela writes a choice as three logical operators with the shapes of tensors. An operand that a reshape reads too
 would have the shape of that reshape. The condition is -1 where it is true, but Vela makes it 1 if it is an output too.
@@ -74,6 +74,8 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
         if kind_of(node) in _ACTIVATIONS and _is_decomposed_activation(node) and _may_have_another_shape(node):
             _merge_samples(module, node)
     wanted = [pair for node in module.graph.nodes for pair in _wrongly_combined(node, chains=chains)]
+    if chains:
+        wanted += [pair for node in module.graph.nodes for pair in _wrongly_chained(node)]
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _identity(source))
@@ -182,17 +184,6 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
         source = node.all_input_nodes[0]
         if kind_of(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
             yield source, node
-    elif node.op == "output" and chains:
-        bools = [one for one in node.all_input_nodes if one.meta["val"].dtype is torch.bool]
-        yield from ((one, node) for one in bools if _has_other_readers(one))
-    elif kind == "SELECT":
-        yield from ((source, node) for source in node.all_input_nodes if _has_other_readers(source))
-    elif kind == "REDUCE_SUM" and chains:
-        reader, source = node, node.all_input_nodes[0]
-        while kind_of(source) == "RESCALE":
-            reader, source = source, source.all_input_nodes[0]
-        if kind_of(source) == "SLICE":
-            yield source, reader
     elif kind == "MATMUL" and not chains:
         for operand in node.all_input_nodes:
             reader, source = node, operand
@@ -200,8 +191,6 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
                 reader, source = source, source.all_input_nodes[0]
             if kind_of(source) == "SLICE":
                 yield source, reader
-    elif kind == "RESHAPE" and chains and kind_of(node.all_input_nodes[0]) == "REDUCE_SUM":
-        yield node.all_input_nodes[0], node
     elif kind in _RESHAPES and kind_of(node.all_input_nodes[0]) == "REDUCE_MIN":
         yield node.all_input_nodes[0], node
     elif kind in ("PAD", "CONCAT"):
@@ -213,6 +202,24 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
             is_product = not chains and _is_product(source)
             if is_transposed or is_multiplied or is_chained or is_product or kind_of(source) in _REDUCTIONS:
                 yield source, node
+
+
+def _wrongly_chained(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
+    """Yield such pairs for an Ethos-U85 alone."""
+    kind = kind_of(node)
+    if node.op == "output":
+        bools = [one for one in node.all_input_nodes if one.meta["val"].dtype is torch.bool]
+        yield from ((one, node) for one in bools if _has_other_readers(one))
+    elif kind == "SELECT":
+        yield from ((source, node) for source in node.all_input_nodes if _has_other_readers(source))
+    elif kind == "RESHAPE" and kind_of(node.all_input_nodes[0]) == "REDUCE_SUM":
+        yield node.all_input_nodes[0], node
+    elif kind == "REDUCE_SUM":
+        reader, source = node, node.all_input_nodes[0]
+        while kind_of(source) == "RESCALE":
+            reader, source = source, source.all_input_nodes[0]
+        if kind_of(source) == "SLICE":
+            yield source, reader
 
 
 def _is_product(source: fx.Node) -> bool:
