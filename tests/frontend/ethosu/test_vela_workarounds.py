@@ -265,6 +265,20 @@ def chosen() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Chosen().eval(), (torch.randn(4, 8), torch.randn(4, 8) > 0), api.BuildOptions()
 
 
+class Lengths(nn.Module):
+    """Functions of sums that lose their dimension."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        lengths = x.square().sum(-1).sqrt() * y.square().sum(-1).sqrt()
+        return lengths.reciprocal(), functional.cosine_similarity(x, y, dim=-1), (x * y).sum(-1).sigmoid()
+
+
+def lengths() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Lengths` with its inputs."""
+    torch.manual_seed(0)
+    return Lengths().eval(), (torch.randn(4, 8), torch.randn(4, 8)), api.BuildOptions()
+
+
 def pyramid() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Pyramid` with its input."""
     torch.manual_seed(0)
@@ -324,7 +338,7 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 BUILDS = [
     (make, target)
-    for make in (pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid, chosen)
+    for make in (pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid, chosen, lengths)
     for target in TARGETS
 ]
 
@@ -334,7 +348,7 @@ BUILDS = [
     full.only(
         BUILDS,
         BUILDS[0],
-        *((make, "ethos-u85-256") for make in (attention, chosen)),
+        *((make, "ethos-u85-256") for make in (attention, chosen, lengths)),
         *((make, "ethos-u55-128") for make in (shifted, pyramid)),
     ),
 )

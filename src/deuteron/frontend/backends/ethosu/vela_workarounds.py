@@ -213,7 +213,7 @@ def _wrongly_chained(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
     elif kind == "SELECT":
         yield from ((source, node) for source in node.all_input_nodes if _has_other_readers(source))
     elif kind == "RESHAPE" and kind_of(node.all_input_nodes[0]) == "REDUCE_SUM":
-        yield node.all_input_nodes[0], node
+        yield from ((node, user) for user in node.users)
     elif kind == "REDUCE_SUM":
         reader, source = node, node.all_input_nodes[0]
         while kind_of(source) == "RESCALE":
