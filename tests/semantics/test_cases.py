@@ -18,6 +18,7 @@ BUILDS = [
     ("indices.embedding_plus_positions", "cortex-m55"),
     ("indices.greedy_decode", "ethos-u55-128"),
     ("indices.hashed", "ethos-u55-128"),
+    ("containers.reduced_int32", "ethos-u85-256"),
     ("indices.cummax", "ethos-u55-128"),
     ("indices.palette", "cortex-m55"),
     ("indices.rank_of_each", "ethos-u85-256"),

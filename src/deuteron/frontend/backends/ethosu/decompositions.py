@@ -168,6 +168,14 @@ def _of_one_rank(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return None if same == [*operands] else call(node, node.target, *same)
 
 
+def _of_bools(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Let `any` and `all` of numbers reduce bools, which the backend supports alone."""
+    x = cast(fx.Node, node.args[0])
+    if x.meta["val"].dtype == torch.bool:
+        return None
+    return call(node, node.target, call(node, aten.ne.Scalar, x, 0), *node.args[1:], **node.kwargs)
+
+
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.adaptive_avg_pool2d.default: _explicit,
     aten.avg_pool2d.default: _unmoved,
@@ -179,6 +187,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     **WITHOUT_AXES,
     **dict.fromkeys(_COMPARISONS, _compared),
     **dict.fromkeys(_LOGICAL, _of_one_rank),
+    **dict.fromkeys((aten.any.default, aten.any.dim, aten.all.default, aten.all.dim), _of_bools),
     **dict.fromkeys((aten.var.correction, aten.var.dim), _of_all),
     **recurrent.CELLS,
 }
