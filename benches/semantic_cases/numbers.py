@@ -105,6 +105,7 @@ CASES.vectors(
     division_by_clamped_sum=lambda m, x: F.relu(m.f(x)) / F.relu(m.f(x)).sum(1, keepdim=True).clamp_min(1e-5),
     true_division_of_ints=lambda m, x: (x * 8).int() / 3,
     floor_division_of_floats=lambda m, x: m.f(x) // 0.5,
+    rounded_to_decimals=lambda m, x: torch.round(m.f(x), decimals=1),
     floor_division_of_ints=lambda m, x: (m.f(x) * 16).int() // 3,
     truncated_division=lambda m, x: torch.div((m.f(x) * 16).int(), 3, rounding_mode="trunc"),
     floor_mode_of_floats=lambda m, x: torch.div(m.f(x), 0.25, rounding_mode="floor"),

@@ -38,6 +38,7 @@ BUILDS = [
     ("numbers.cosine_similarity", "ethos-u85-256"),
     ("numbers.floor_division_of_floats", "imxrt700cm"),
     ("numbers.many_rows_summed", "imxrt700cm"),
+    ("numbers.rounded_to_decimals", "ethos-u55-128"),
     ("numbers.where_of_ints_and_float", "ethos-u85-256"),
     ("state.buffer_assigned", "cortex-m55"),
     ("structure.returns_dict", "cortex-m55"),

@@ -438,7 +438,7 @@ _FOR_FLOATS = frozenset(
         aten.signbit.default, aten.trapezoid.dx, aten.trapz.dx, aten.vander.default,
     }
 )  # fmt: skip
-_TABLES = frozenset({aten.erfc.default, aten.exp2.default})
+_TABLES = frozenset({aten.erfc.default, aten.exp2.default, aten.round.decimals})
 """Functions of which a CPU with int8 operators makes tables."""
 
 _NOWHERE = frozenset(
@@ -447,7 +447,6 @@ _NOWHERE = frozenset(
         aten.addmv.default, aten.cummax.default, aten.cummin.default,
         aten.bilinear.default, aten.copysign.Tensor, aten.copysign.Scalar, aten.hypot.default,
         aten.isclose.default, aten.logaddexp.default, aten.logcumsumexp.default, aten.signbit.default,
-        aten.round.decimals,
     }
 )  # fmt: skip
 """Operators that neither ExecuTorch's backends nor its portable kernels have."""
