@@ -1,4 +1,4 @@
-"""How far quantized models are from float ones, and what is found wrong with them: quantized, and not lowered."""
+"""Quality of quantized models against their float models before lowering, and the findings about them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache

@@ -389,7 +389,7 @@ def write_outer(model: fx.GraphModule) -> None:
     for node in model.graph.find_nodes(op="call_function", target=aten.mode.default):
         if not _has_form(node):
             raise refusal(node, "counts equal floats, or gives their places, which int8 cannot", _MODE)
-    _replace(model, lambda node: called(node) in _OUTER and _has_form(node))
+    _replace(model, lambda node: _is_fused(node) or (called(node) in _OUTER and _has_form(node)))
 
 
 def write(model: fx.GraphModule) -> None:
@@ -398,7 +398,7 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _is_listed(node: fx.Node) -> bool:
-    return node.target not in _TABLES and bool(node.target in _BY_HAND or called(node) in NAMES or _is_fused(node))
+    return node.target not in _TABLES and bool(node.target in _BY_HAND or called(node) in NAMES)
 
 
 def _is_fused(node: fx.Node) -> bool:
@@ -458,7 +458,6 @@ def write_missing(model: fx.GraphModule) -> None:
         model,
         lambda node: (
             (node.target in _NOWHERE and _has_form(node))
-            or _is_fused(node)
             or (_is_norm(node) and bool(node.args[1] != 1))
             or (node.target is aten.addmm.default and bool(node.kwargs))  # whose factors Arm's passes fail on
         ),
