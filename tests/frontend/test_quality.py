@@ -267,3 +267,19 @@ def test_a_choice_that_rounding_turns_in_a_few_samples_is_told():
         "rounding changes what `gt` chooses where its operands are nearly equal; blend with weights instead, as "
         "`torch.sigmoid` gives them, or let the application choose"
     )
+
+
+def test_a_few_large_samples_do_not_hide_the_others():
+    generator = torch.Generator().manual_seed(0)
+    small = [(torch.randn(1, 8, generator=generator),) for _ in range(15)]
+    assert measured(Squared(), small)[1] == ()
+    (text,) = measured(Squared(), [*small, (torch.randn(1, 8, generator=generator) * 9,)])[1]
+    line = Squared.forward.__code__.co_firstlineno + 1
+    assert told(text).startswith(f"test_quality.py:{line}: output 0 has ")
+    assert "in all 16 samples together, but at most " in text
+    assert text.endswith("let the application scale the samples alike, or build with `--activations int16`")
+
+
+class Squared(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x.abs()

@@ -35,6 +35,9 @@ _SHARES = frozenset({"softmax", "_softmax", "log_softmax", "sigmoid", "tanh", "h
 _JUMP = 30.0
 """A sample with so many times the median noise has other choices than the float model."""
 
+_BELOW = 6.0
+"""A quarter of the samples with so many dB less than all samples together is a finding."""
+
 _LAYERS = ("conv", "linear", "addmm", "lstm", "gru")
 
 
@@ -47,6 +50,7 @@ def findings(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measur
         *_cut_off(measured),
         *(text for i, output in sorted(measured.outputs.items()) for text in _poor(i, output, measured)),
         *(text for i, output in sorted(measured.outputs.items()) for text in _jumps(i, output)),
+        *(text for i, output in sorted(measured.outputs.items()) for text in _uneven(i, output)),
         *_other_integers(measured),
     )
 
@@ -153,6 +157,21 @@ def _jumps(index: int, output: Output) -> Iterator[str]:
             f"{median(ratios):.1f} dB in the median one: rounding changes what `{called(choice)}` chooses where its "
             "operands are nearly equal; blend with weights instead, as `torch.sigmoid` gives them, or let the "
             "application choose",
+        )
+
+
+def _uneven(index: int, output: Output) -> Iterator[str]:
+    """Warn about outputs whose ratio is that of few large samples."""
+    ratios = sorted(decibels(*one) for one in output.samples if one[0])
+    if len(ratios) < _FEW:
+        return
+    total, low = output.all.total(), ratios[len(ratios) // 4]
+    if total >= POOR and low < min(LITTLE, total - _BELOW):
+        yield _at(
+            output.node,
+            f"output {index} has {total:.1f} dB in all {len(ratios)} samples together, but at most {low:.1f} dB in a "
+            "quarter of them: the large values of few samples set the ranges, and small values have few steps; let the "
+            "application scale the samples alike, or build with `--activations int16`",
         )
 
 
