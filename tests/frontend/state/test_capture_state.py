@@ -195,3 +195,26 @@ def test_a_variable_that_no_sample_changes(name: str):
     with torch.no_grad():
         module(x * 1e4)
         torch.testing.assert_close(run(graph, (x, seen))[0], module(x))
+
+
+class HeldOver(nn.Module):
+    """Returns the buffer that each run writes to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on = nn.Buffer(torch.zeros(1, dtype=torch.bool))
+
+    def forward(self, x: Tensor) -> Tensor:
+        level = x.mean(1)
+        return self.on.copy_(torch.where(self.on, level > -0.5, level > 0.5))
+
+
+def test_a_returned_buffer_is_that_of_its_run():
+    samples = [(torch.full((1, 8), level),) for level in (0.0, 0.7)]
+    observed, graph = captured(HeldOver(), samples)
+    assert [one.name for one in observed.variables] == ["on"]
+    value, outputs = observed.variables[0].initial, list[bool]()
+    for sample in (*samples, samples[0]):
+        output, value = run(graph, (*sample, value))
+        outputs.append(bool(output))
+    assert outputs == [False, True, True]

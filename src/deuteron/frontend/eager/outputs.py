@@ -19,13 +19,15 @@ Leaves = tuple[Tensor, ...]
 def leaves(outputs: object) -> Leaves:
     """Return the tensors of an output structure in PyTorch's order, without None.
 
+    They are copies: a later run may write to a tensor that the module keeps and returns.
+
     Raises:
         InputError: an output is neither a tensor nor None.
     """
     found: list[Tensor] = []
     for value in _parts(outputs):
         if isinstance(value, Tensor):
-            found.append(value.detach())
+            found.append(value.detach().clone())
         elif value is not None and not _is_dataclass(value):
             raise InputError(
                 f"the model returns a `{type(value).__name__}`",
