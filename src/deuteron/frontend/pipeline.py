@@ -48,6 +48,7 @@ from deuteron.frontend.quantize import (
     early_slices,
     empties,
     equalise,
+    huge_constants,
     indexed_writes,
     indexing,
     inplace,
@@ -333,6 +334,7 @@ class Flow:
         else:
             composites.write_missing(model)
         operator_aliases.write(model)
+        huge_constants.write(model)
         decompositions.fold(model, weights=self.train is None)
         masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)
