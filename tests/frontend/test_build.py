@@ -372,3 +372,23 @@ def test_an_operator_to_keep_that_the_model_does_not_have():
         "`--operators-not-to-delegate aten::adddmm` keeps nothing on the CPU; "
         "the NPU has `aten::addmm`, `aten::permute_copy`",
     )
+
+
+class Expanded(nn.Module):
+    """Has a buffer and a parameter of one element with strides of 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.offset = nn.Buffer(torch.tensor(0.5).expand(1, 1))
+        self.factor = nn.Parameter(torch.tensor(0.8))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.layer(x)
+        return y + self.offset, self.factor * y[:1, :1]
+
+
+def test_numbers_that_were_expanded(tmp_path: Path) -> None:
+    batches = [(torch.randn(4, 8),) for _ in range(4)]
+    made = api.build(Expanded(), batches[0], target="cortex-m55", calibration=batches, output=tmp_path / "build")
+    assert min(output.sqnr for output in made.manifest.quality.outputs) > 25

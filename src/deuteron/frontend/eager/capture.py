@@ -332,8 +332,12 @@ def _flat(program: ExportedProgram) -> fx.GraphModule:
 def _register(graph: fx.GraphModule) -> None:
     """Make parameters of the weights that the module did not register, as of layers in a list.
 
-    PyTorch treats the sizes of other tensors as dynamic when it traces the graph again.
+    PyTorch treats the sizes of other tensors as dynamic when it traces the graph again. Constants of one element that
+    were expanded get the strides that ExecuTorch requires.
     """
+    for tensor in chain(graph.parameters(), graph.buffers()):
+        if tensor.numel() == 1 and 0 in tensor.stride():
+            tensor.data = tensor.clone(memory_format=torch.contiguous_format)
     known = {name for name, _ in (*graph.named_parameters(), *graph.named_buffers())}
     for node in graph.graph.find_nodes(op="get_attr"):
         parent, _, name = str(node.target).rpartition(".")

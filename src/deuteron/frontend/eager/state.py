@@ -518,7 +518,10 @@ def digest(value: Tensor) -> object:
     own = value.detach()
     if own.layout is not torch.strided or own.is_quantized or own.device.type != "cpu":
         return repr(own)
-    data = own.resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8).numpy()
+    flat = own.resolve_conj().resolve_neg().flatten()
+    if not flat.stride(0):  # a number that was expanded
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    data = flat.contiguous().view(torch.uint8).numpy()
     return str(own.dtype), tuple(own.shape), zlib.crc32(data.data)
 
 

@@ -173,7 +173,8 @@ def constant(
     are parameters too, because PyTorch would treat the sizes of other tensors as dynamic when it traces the model
     again.
     """
-    kept = (value.detach().float() if value.is_floating_point() else value).contiguous()
+    kept = value.detach().float() if value.is_floating_point() else value
+    kept = kept.clone(memory_format=torch.contiguous_format)  # `contiguous` keeps strides of 0 of one element
     wanted = nn.Parameter(kept, requires_grad=like is not None and like.requires_grad)
     first = f"deuteron_{name.replace('.', '_')}"
     names = itertools.chain([first], (f"{first}_{number}" for number in itertools.count(1)))
