@@ -27,7 +27,9 @@ from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.link import link
 from deuteron.board.toolchain import Toolchain
+from deuteron.operators import compressed_weights
 from deuteron.operators.cortex_m import (
+    DECOMPRESS_BYTES,
     QuantizedAddParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
@@ -133,6 +135,17 @@ def elementwise(size: int) -> Iterator[Case]:
         yield Case(f"{name} of {size:,}", work, size, 0, Call(function, inputs, params, None, like, 0))
 
 
+def decompression() -> Iterator[Case]:
+    """Weights as trained layers have them, compressed by a Huffman code."""
+    for size in (600, 4096, 20_000):
+        weights = np.random.default_rng(size).normal(0, 30, size).round().clip(-127, 127).astype(np.int8)
+        record, stream = compressed_weights.compressed(weights.tobytes())
+        _, elements, terms = work_of("dtn_cm_decompress", record, size)
+        inputs = (np.frombuffer(stream, np.uint8),)
+        call = Call("dtn_cm_decompress", inputs, record, DECOMPRESS_BYTES, weights, 0)
+        yield Case(f"decompression of {size:,}", Work.DECODE, elements, terms, call)
+
+
 def pools() -> Iterator[Case]:
     """Average and maximum of windows, and of a whole image."""
     for side, channels, window in ((16, 16, 2), (16, 16, 4), (8, 32, 8)):
@@ -151,7 +164,7 @@ def pools() -> Iterator[Case]:
 
 def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per call."""
-    cases = [*layers(board), *pools(), *(Case(*row) for row in added.layers())]
+    cases = [*layers(board), *pools(), *decompression(), *(Case(*row) for row in added.layers())]
     cases += [case for size in SIZES for case in (*elementwise(size), *(Case(*row) for row in added.elementwise(size)))]
     maker = Maker()
     for case in cases:

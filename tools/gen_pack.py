@@ -38,7 +38,7 @@ OPERATORS: Mapping[str, str] = {
     """,
     "Norms": "log_softmax masked_softmax normalise softmax",
     "Recurrent layers": "gru lstm rnn",
-    "Layout": "copy gather pad pad_s16 resize_bilinear",
+    "Layout": "copy decompress gather pad pad_s16 resize_bilinear",
 }
 """Files `dtn_cm_*.c` of each group; every one is in a group."""
 

@@ -92,4 +92,5 @@ def test_memory_options_left_to_the_target_are_not_stored():
         "depth_first": "auto",
         "io_in_scratch": "auto",
         "speed_for_flash": "auto",
+        "weights_compression": "never",
     }

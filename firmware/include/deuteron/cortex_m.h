@@ -202,6 +202,31 @@ typedef struct {
  */
 int32_t dtn_cm_copy(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* decompress */
+
+enum {
+    DTN_CM_DECOMPRESS_STREAM = 0,
+    DTN_CM_DECOMPRESS_SCRATCH = 1,
+    DTN_CM_DECOMPRESS_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t form;
+} dtn_cm_decompress_params_t;
+
+/**
+ * Bytes in the form in which a bundle keeps them: form 0 is a palette, form 1 a Huffman code.
+ *
+ * A palette is 16 bytes, and an index of four bits for each byte, that of the even ones in the lower half. The other
+ * form begins with the length of the code of each of 256 bytes, four bits each in the same order; 0 is for bytes
+ * without a code. Codes are canonical, of at most 15 bits, and complete: each sequence of bits begins with one. The
+ * codes follow, first bits first, and fill the last byte with zeros. A run fails for other lengths, and for codes
+ * that end before the stream or behind it. This form needs 768 bytes of scratch memory.
+ *
+ * Values: stream, scratch, output.
+ */
+int32_t dtn_cm_decompress(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* gather */
 
 enum {

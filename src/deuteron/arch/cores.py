@@ -37,6 +37,7 @@ class Work(Enum):
     TABLE = "table"
     SOFTMAX = "softmax"
     MOVE = "move"  # contiguous
+    DECODE = "decode"  # of compressed weights; terms: bytes of the tables
     TRANSPOSE = "transpose"  # byte by byte
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"

@@ -49,10 +49,17 @@ class SpeedForFlash(Enum):
     NEVER = "never"
 
 
+class WeightsCompression(Enum):
+    """Programs with compressed weights; the value is its name as an option."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
 _OF_VELA = ("sram_budget", "effort", "depth_first")
 """Options of programs that Vela compiles."""
 
-_OF_CPU = ("flash_budget", "speed_for_flash")
+_OF_CPU = ("flash_budget", "speed_for_flash", "weights_compression")
 """Options of programs for a CPU alone."""
 
 
@@ -75,6 +82,8 @@ class MemoryOptions(Partial):
         flash_budget: bytes of flash for the weights and other constants of a program for a CPU.
         speed_for_flash: programs for a CPU in which layers get larger weights to be faster; `AUTO`: those with a
             flash budget, as long as it lasts.
+        weights_compression: programs for a CPU with weights that a step decompresses to SRAM before they are read;
+            `AUTO`: those that exceed the flash budget, or without one, all that get smaller.
     """
 
     fetch_constants_to_sram: FetchPolicy = FetchPolicy.AUTO
@@ -86,6 +95,7 @@ class MemoryOptions(Partial):
     io_in_scratch: IoInScratch = IoInScratch.AUTO
     flash_budget: int | None = None
     speed_for_flash: SpeedForFlash = SpeedForFlash.AUTO
+    weights_compression: WeightsCompression = WeightsCompression.NEVER
 
     def __post_init__(self) -> None:
         for name in ("sram_budget", "weights_budget", "flash_bandwidth", "flash_budget"):

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from deuteron.arch import cores, targets
-from deuteron.arch.memory import DepthFirst, MemoryOptions, SpeedForFlash
+from deuteron.arch.memory import DepthFirst, MemoryOptions, SpeedForFlash, WeightsCompression
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.board import winograd
+from deuteron.board import compressed_weights, winograd
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import CALLER, bundle_of, program_of
+from deuteron.board.compressed_weights import CompressedWeights
 from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
@@ -48,6 +49,7 @@ class Arena:
         uncounted: CPU steps without an instruction count: `instructions` has only their dispatch, and they are never
             split into stripes. Work of an NPU is not counted.
         larger: steps that take more flash to be faster.
+        compressed: constants that take less flash, and a step to be decompressed.
     """
 
     bundle: Bundle
@@ -58,6 +60,7 @@ class Arena:
     instructions: tuple[int, int]
     uncounted: int = 0
     larger: tuple[LargerWeights, ...] = ()
+    compressed: tuple[CompressedWeights, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,8 @@ def check(program: bytes, manifest: Manifest) -> None:
 
 
 def _has_budget(memory: MemoryOptions) -> bool:
-    return memory.sram_budget is not None or memory.flash_budget is not None
+    compresses = memory.weights_compression is WeightsCompression.AUTO
+    return memory.sram_budget is not None or memory.flash_budget is not None or compresses
 
 
 def constant_bytes(program: bytes, manifest: Manifest) -> int:
@@ -153,6 +157,28 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 
     Raises:
         CapacityError: no plan fits; the error names the smallest one.
     """
+    rates = Counted(cores.load(core))
+    compressed = _compressed(bundle, memory, rates)
+    while compressed:  # fewer, where the SRAM does not hold the largest
+        with suppress(CapacityError):
+            small = compressed_weights.applied(bundle, compressed)
+            return replace(_fastest(small, memory, core, partitions), compressed=tuple(compressed))
+        compressed.remove(max(compressed, key=lambda choice: choice.sizes[0]))
+    return _fastest(bundle, memory, core, partitions)
+
+
+def _compressed(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list[CompressedWeights]:
+    """Return the constants that are compressed, those first that save the largest share of their bytes."""
+    if memory.weights_compression is WeightsCompression.NEVER:
+        return []
+    choices = compressed_weights.candidates(bundle, rates)
+    if memory.flash_budget is None:
+        return choices
+    return compressed_weights.enough(choices, winograd.constant_bytes(bundle) - memory.flash_budget)
+
+
+def _fastest(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int) -> Arena:
+    """Plan a bundle, with larger weights of layers where these make it faster within the budgets."""
     plain = _planned(bundle, memory, core, partitions)
     choices = _larger_weights(bundle, memory, Counted(cores.load(core)))
     while choices:  # fewer, where the scratch memory of all does not fit
@@ -177,7 +203,8 @@ def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> li
         raise CapacityError(
             f"the constants of `{bundle.name}` take {winograd.constant_bytes(bundle):,} bytes of flash, the budget is "
             f"{memory.flash_budget:,}",
-            hint=f"give `--flash-budget {winograd.constant_bytes(bundle)}` or more, or leave it out",
+            hint=f"give `--flash-budget {winograd.constant_bytes(bundle)}` or more, or leave it out; "
+            "`--weights-compression auto` and `--weights-bits auto` make constants smaller",
         )
     if memory.speed_for_flash is SpeedForFlash.NEVER:
         return []

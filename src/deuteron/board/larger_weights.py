@@ -23,6 +23,25 @@ def lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
         )
 
 
+def compressed_lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
+    """Yield the compressed weights, if there are any: bytes, and the work to decompress them in each run."""
+    if not arena.compressed:
+        return
+    before, after = (sum(choice.sizes[i] for choice in arena.compressed) for i in range(2))
+    work = sum(choice.instructions for choice in arena.compressed)
+    yield (
+        f"compressed weights: {after:,} B instead of {before:,} B; decompression takes {work:,} of "
+        f"{arena.instructions[0]:,} instructions (estimated)"
+    )
+    ops = _ops(manifest)
+    for choice in sorted(arena.compressed, key=lambda choice: choice.instruction):
+        name, source = _named(ops.get(choice.instruction), choice.instruction)
+        yield (
+            f"  {name}: {choice.record.text}, {choice.sizes[1]:,} B instead of {choice.sizes[0]:,} B, "
+            f"{choice.instructions:,} instructions{source}"
+        )
+
+
 def packed_lines(bundle: Bundle, manifest: Manifest) -> Iterator[str]:
     """Yield the layers with weights of four bits, if there are any: bytes, and the SQNR of the layer by itself."""
     layers = packed_weights.layers(bundle)

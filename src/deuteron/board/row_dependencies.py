@@ -12,6 +12,7 @@ from deuteron.arch.cores import Core, Work
 from deuteron.operators import kernel_params as p
 from deuteron.operators import row_dependencies, rules
 from deuteron.operators.cortex_m import (
+    DecompressParams,
     PackedConvolutionParams,
     PackedLinearParams,
     PadParams,
@@ -30,6 +31,7 @@ COPY = "dtn_cm_copy"
 CONVOLUTION = "dtn_cm_quantized_conv2d"
 LINEAR = "dtn_cm_quantized_linear"
 WINOGRAD = "dtn_cm_winograd_conv2d"
+DECOMPRESS = "dtn_cm_decompress"
 PACKED = {
     CONVOLUTION: "dtn_cm_quantized_conv2d_s4",
     DEPTHWISE: PACKED_DEPTHWISE,
@@ -38,6 +40,7 @@ PACKED = {
 """The operator with packed weights of four bits for each that has int8 weights."""
 
 RECORDS: dict[str, type[KernelParams]] = {
+    DECOMPRESS: DecompressParams,
     COPY: p.CopyParams,  # its first word is the offset of the operand
     CONVOLUTION: QuantizedConvolutionParams,
     WINOGRAD: WinogradConvolutionParams,

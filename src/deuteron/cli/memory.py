@@ -6,7 +6,15 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, IoInScratch, MemoryOptions, SpeedForFlash
+from deuteron.arch.memory import (
+    DepthFirst,
+    Effort,
+    FetchPolicy,
+    IoInScratch,
+    MemoryOptions,
+    SpeedForFlash,
+    WeightsCompression,
+)
 from deuteron.arch.sizes import parse_size
 
 P = ParamSpec("P")
@@ -30,6 +38,7 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             depth_first=DepthFirst(kwargs.pop("depth_first")),
             io_in_scratch=IoInScratch(kwargs.pop("io_in_scratch")),
             speed_for_flash=SpeedForFlash(kwargs.pop("speed_for_flash")),
+            weights_compression=WeightsCompression(kwargs.pop("weights_compression")),
             **sizes,
         )
         return function(*args, **kwargs)
@@ -60,6 +69,13 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             show_default=True,
             type=click.Choice([choice.value for choice in SpeedForFlash]),
             help="Give layers larger weights to be faster; auto: within `--flash-budget`.",
+        ),
+        click.option(
+            "--weights-compression",
+            default=WeightsCompression.NEVER.value,
+            show_default=True,
+            type=click.Choice([choice.value for choice in WeightsCompression]),
+            help="Compress weights without loss; auto: to fit `--flash-budget`, or without one, all that get smaller.",
         ),
         click.option(
             "--effort",

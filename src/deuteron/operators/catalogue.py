@@ -9,7 +9,10 @@ from types import MappingProxyType
 
 from deuteron.operators.cortex_m import (
     CPU_OPERATORS,
+    DECOMPRESS_BYTES,
+    HUFFMAN,
     CpuOperator,
+    DecompressParams,
     QuantizedConvolutionParams,
     WinogradConvolutionParams,
     gather_bytes,
@@ -55,6 +58,8 @@ def scratch(operator: CpuOperator, params: KernelParams) -> tuple[tuple[int, str
             return ((gather_bytes(params), "uint8"),)
         case MaxPoolParams() if operator.scratch:
             return ((math.prod(params.output), "int64"),)
+        case DecompressParams():
+            return ((DECOMPRESS_BYTES if params.form == HUFFMAN else 0, "uint8"),)
         case LstmParams() | GruParams() | RnnParams():
             shapes = scratch_shapes(params)[: len(operator.scratch)]  # TFLite's LSTM has no results besides the output
             return tuple((math.prod(shape), "int16") for shape in shapes)

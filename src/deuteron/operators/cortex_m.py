@@ -114,6 +114,25 @@ class PackedConvolutionParams(QuantizedConvolutionParams):
 
 
 @dataclass(frozen=True, slots=True)
+class DecompressParams(KernelParams):
+    """Bytes in the form in which a bundle keeps them: form 0 is a palette, form 1 a Huffman code.
+
+    A palette is 16 bytes, and an index of four bits for each byte, that of the even ones in the lower half. The other
+    form begins with the length of the code of each of 256 bytes, four bits each in the same order; 0 is for bytes
+    without a code. Codes are canonical, of at most 15 bits, and complete: each sequence of bits begins with one. The
+    codes follow, first bits first, and fill the last byte with zeros. A run fails for other lengths, and for codes
+    that end before the stream or behind it. This form needs 768 bytes of scratch memory.
+    """
+
+    form: int
+
+    @property
+    def text(self) -> str:
+        """Return the form in words."""
+        return "a palette of 16 values" if self.form == PALETTE else "a Huffman code"
+
+
+@dataclass(frozen=True, slots=True)
 class QuantizedLinearParams(KernelParams):
     """Linear layer: input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
 
@@ -263,6 +282,12 @@ def winograd_bytes(params: QuantizedConvolutionParams) -> int:
     return 4 * (4 * PRODUCTS * fours + 4 * PRODUCTS * min(fours, 4) + 6 * PRODUCTS + fours)
 
 
+PALETTE, HUFFMAN = 0, 1
+"""The forms of `decompress`."""
+
+DECOMPRESS_BYTES = 768
+"""Bytes of scratch memory for the tables of a Huffman code."""
+
 _CONVOLUTION = ("input", "weights", "multipliers", "shifts")
 
 CPU_OPERATORS: tuple[CpuOperator, ...] = (
@@ -274,6 +299,7 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("maximum", ("a", "b"), ExtremumParams),
     CpuOperator("softmax", ("input",), QuantizedSoftmaxParams),
     CpuOperator("copy", ("input",), RegionCopyParams),
+    CpuOperator("decompress", ("stream",), DecompressParams, scratch=("scratch",)),
     CpuOperator("gather", ("table", "indices"), GatherParams),
     CpuOperator("pad", ("input",), PadParams),
     CpuOperator("quantized_avg_pool2d", ("input",), AveragePoolParams, scratch=("scratch",)),

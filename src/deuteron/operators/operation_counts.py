@@ -7,8 +7,11 @@ from types import MappingProxyType
 from deuteron.arch.cores import Work
 from deuteron.operators import tflite
 from deuteron.operators.cortex_m import (
+    DECOMPRESS_BYTES,
+    HUFFMAN,
     PRODUCTS,
     TILE,
+    DecompressParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,
     RegionCopyParams,
@@ -77,6 +80,9 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
         case tflite.ConvolutionParams():
             depth = record.kernel_h * record.kernel_w * (record.in_c // record.groups)
             return Work.INT16_LAYER, elements, elements * depth
+        case DecompressParams():
+            is_code = record.form == HUFFMAN
+            return Work.DECODE, elements if is_code else elements // 3, DECOMPRESS_BYTES * is_code
         case AveragePoolParams() | MaxPoolParams():
             return WORKS.get(function, Work.UNKNOWN), elements, elements * record.kernel_h * record.kernel_w
         case CopyParams() | RegionCopyParams():

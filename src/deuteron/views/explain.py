@@ -126,6 +126,8 @@ class Explanation:
         if self.arena:
             larger = list(larger_weights.lines(self.arena, self.manifest))
             yield from ("", *larger) if larger else ()
+            compressed = list(larger_weights.compressed_lines(self.arena, self.manifest))
+            yield from ("", *compressed) if compressed else ()
             packed = list(larger_weights.packed_lines(self.arena.bundle, self.manifest))
             yield from ("", *packed) if packed else ()
         yield from self._dead_channel_lines()

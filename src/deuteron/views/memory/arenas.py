@@ -42,6 +42,7 @@ class ArenaPlanning:
         for tensor in () if state is None else state.tensors:
             yield f"  state: {tensor.name or 'a tensor'}, {tensor.bytes:,} B"
         yield from larger_weights.lines(self.arena, self.manifest)
+        yield from larger_weights.compressed_lines(self.arena, self.manifest)
         yield from larger_weights.packed_lines(self.arena.bundle, self.manifest)
         yield from self.details()
 
@@ -114,6 +115,7 @@ class ArenaPlanning:
             "flash": self.manifest.options.memory.flash_budget,
             "constants": sum(map(len, self.arena.bundle.constants)),
             "larger_weights": [asdict(choice) for choice in self.arena.larger],
+            "compressed_weights": [choice.plain() for choice in self.arena.compressed],
             "packed_weights": [asdict(layer) for layer in packed_weights.layers(self.arena.bundle)],
             "memory": asdict(self.arena.memory),
             "warnings": [],
