@@ -68,6 +68,7 @@ PROGRAMS = (
     "test_npu_ethosu_whole",
     "fuzz_driver",
     "fuzz_bundle",
+    "fuzz_decompress",
     "fuzz_driver_dsp",
 )
 THREADED = ("test_threads", "test_state", "test_ethosu_threads", "test_ethosu_executors", "test_arm_io")
