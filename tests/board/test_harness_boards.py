@@ -18,9 +18,9 @@ from deuteron.errors import BoardError, OptionError
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.profile import on_board, on_line
 from deuteron.views.profile import subject as builds
-from deuteron.views.run.first_difference import Finding, StepDifference
 from deuteron.views.run.host import BuildOnHost
 from deuteron.views.run.line import NPU_EMULATED, LineOptions, OnLine, _expected, expected_of_build
+from deuteron.views.run.step_difference import Finding, StepDifference
 
 HERE = Path(__file__).parent
 PAIRS = [("digits", "imxrt700", "an505"), ("digits", "cortex-m55", "an547")] + [

@@ -8,21 +8,25 @@ from pathlib import Path
 from deuteron.board import image, qemu, record
 from deuteron.board.arrays import dtype_name
 from deuteron.board.bundle import Bundle
-from deuteron.board.harness.client import Client, Identity
+from deuteron.board.harness.client import Client
 from deuteron.board.harness.line import open_line
-from deuteron.board.harness.program import BoardProgram, BoardRun, Expected
+from deuteron.board.harness.program import BoardProgram, BoardRun, Expected, UnfinishedError
+from deuteron.board.harness.protocol import Area, Identity
 from deuteron.board.tables import Tables
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import InternalError, OptionError
+from deuteron.errors import BoardError, FormatError, InternalError, OptionError, counted
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare.board import HostComparison, compare
 from deuteron.views.run import first_difference
 from deuteron.views.run.board import Model
-from deuteron.views.run.first_difference import StepDifference
 from deuteron.views.run.host import BuildOnHost
+from deuteron.views.run.step_difference import StepDifference
 from deuteron.views.run.subjects import Progress, Subject
 from deuteron.views.run.tflite import BundleOnHost
+
+_LARGE = 16 << 10
+"""Bytes from which the transfer of a tensor is reported in parts."""
 
 NPU_EMULATED = "counts of NPU steps are those of the core, which emulates the NPU; they are not NPU times"
 
@@ -77,10 +81,17 @@ def _expected(build: Path | None, bundle: Bundle | None, firmware: record.Firmwa
 
 @dataclass(frozen=True, slots=True)
 class LineComparison:
-    """Outputs of a board compared with the host's, with the first step that differs in the first wrong sample."""
+    """Outputs of a board compared with the host's, with the first step that differs in the first wrong sample.
+
+    Attributes:
+        outputs: the comparison.
+        first: the first step that differs; None if all bits are equal, or the search has failed.
+        search_error: why the search has failed; None if it has not.
+    """
 
     outputs: HostComparison
     first: StepDifference | None
+    search_error: BoardError | FormatError | None = None
 
     @property
     def passed(self) -> bool:
@@ -89,12 +100,18 @@ class LineComparison:
 
     def text(self) -> str:
         """Return the report."""
-        return self.outputs.text() if self.first is None else f"{self.outputs.text()}\n\n{self.first.text()}"
+        parts = [self.outputs.text()]
+        if self.first is not None:
+            parts.append(self.first.text())
+        if self.search_error is not None:
+            parts.append(f"the search for the first step that differs has failed: {self.search_error}")
+        return "\n\n".join(parts)
 
     def to_json(self) -> Mapping[str, object]:
         """Return the report as plain values."""
         first = None if self.first is None else self.first.to_json()
-        return {**self.outputs.to_json(), "first_difference": first}
+        error = None if self.search_error is None else str(self.search_error)
+        return {**self.outputs.to_json(), "first_difference": first, "search_error": error}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +196,13 @@ class OnLine(Subject):
     ) -> list[Sample]:
         resets = self.resets if resets is None else resets
         on = f"on {identity.board}"
-        runs = program.run_all(samples, resets, None if progress is None else lambda done, of: progress(on, done, of))
+        try:
+            runs: Sequence[BoardRun] = program.run_all(
+                samples, resets, None if progress is None else _reporting(program, progress, on)
+            )
+        except UnfinishedError as e:
+            self._ran = _Ran(samples[: len(e.runs)], identity, e.runs, program.client.sent_again, program.restarts)
+            raise
         self._ran = _Ran(samples, identity, runs, program.client.sent_again, program.restarts)
         return self._ran.outputs
 
@@ -187,8 +210,7 @@ class OnLine(Subject):
         """Yield the outputs for one sample after the other; `text` reports on all."""
         runs: list[BoardRun] = []
         with connected(self._options, self._expected) as (program, identity):
-            for sample in samples:
-                (run,) = program.run_all([sample], None)
+            for run in program.run_each(samples, self.resets):
                 runs.append(replace(run, outputs=()))
                 self._ran = _Ran((), identity, tuple(runs), program.client.sent_again, program.restarts)
                 yield list(run.outputs)
@@ -196,12 +218,18 @@ class OnLine(Subject):
     def compare(
         self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None
     ) -> LineComparison:
-        """Compare the board's outputs with the host's; in the first wrong sample, find the first step that differs."""
+        """Compare the board's outputs with the host's; in the first wrong sample, find the first step that differs.
+
+        If the board fails in the search, the comparison of the outputs is returned with the error.
+        """
         if self._origin is None or self._bundle is None:
             raise OptionError("the build of this firmware is not known", hint="name it with `--build DIR`")
         with connected(self._options, self._expected) as (program, identity):
             ran = self._ran
-            ours = ran.outputs if ran and ran.samples is samples else self._run(program, identity, samples, None, None)
+            running: Progress | None = None if progress is None else lambda _, index, count: progress(index, count)
+            ours = (
+                ran.outputs if ran and ran.samples is samples else self._run(program, identity, samples, running, None)
+            )
             theirs: list[Sample] = []
             for i, outputs in enumerate(self._reference(self._origin).run_each(samples)):
                 if progress is not None:
@@ -212,7 +240,12 @@ class OnLine(Subject):
                 return LineComparison(compared, None)
             number = compared.differences[0].sample
             history = samples[self._start(number) : number]
-            first = first_difference.find(self._bundle, program, history, samples[number], number, theirs[number])
+            try:
+                first = first_difference.find(
+                    self._bundle, program, history, samples[number], number, theirs[number], progress
+                )
+            except (BoardError, FormatError) as e:
+                return LineComparison(compared, None, e)
             return LineComparison(compared, first)
 
     def _reference(self, build: Path) -> Subject:
@@ -234,6 +267,24 @@ class OnLine(Subject):
     def to_json(self) -> Mapping[str, object]:
         """Return the times of every run by step, and the stack."""
         return {} if self._ran is None else _json(self._ran, self._expected)
+
+
+def _reporting(program: BoardProgram, progress: Progress, on: str) -> Callable[[int, int], None]:
+    """Return a callback for the samples of a run; it also reports tenths of large tensors."""
+    current = 0, 0
+
+    def report(done: int, of: int) -> None:
+        nonlocal current
+        current = done, of
+        progress(on, done, of)
+
+    def report_block(area: Area, index: int, done: int, size: int) -> None:
+        before = done - program.client.identity.block_bytes
+        if size >= _LARGE and 10 * done // size != 10 * before // size:
+            progress(f"{on}: {area.name.lower()} {index}, {done:,} of {size:,} B", *current)
+
+    program.client.on_block = report_block
+    return report
 
 
 def _check_serial(path: Path, firmware: record.Firmware) -> None:
@@ -263,7 +314,9 @@ def _lines(ran: _Ran, expected: Expected) -> Iterator[str]:
     identity, run = ran.identity, ran.runs[0]
     rows = [(_scaled(identity, ticks), f"step {i}: {expected.steps[i]}") for i, ticks in run.steps]
     total = _scaled(identity, run.ticks)
-    rows += [(total - sum(count for count, _ in rows), "executor"), (total, "run")]
+    lost = run.result.lost
+    others = f"executor, and {counted(lost, 'step')} without an event" if lost else "executor"
+    rows += [(total - sum(count for count, _ in rows), others), (total, "run")]
     width = max(len(f"{count:,}") for count, _ in rows)
     yield f"\n{_unit(identity)} of sample 0 on {identity.board} ({_kind(identity)})"
     if identity.is_npu_emulated:
@@ -271,6 +324,8 @@ def _lines(ran: _Ran, expected: Expected) -> Iterator[str]:
     yield from (f"  {count:>{width},}  {title}" for count, title in rows)
     if not identity.counts_instructions:
         yield f"run: {1e3 * run.ticks / identity.ticks_hz:,.3f} ms (measured)"
+    if reason := next((reason for each in ran.runs if (reason := each.untimed(identity))), None):
+        yield f"warning: times are not known: {reason}"
     init = _scaled(identity, identity.init_ticks)
     yield f"once before the first run: {init:,} to check and prepare the program"
     totals = [_scaled(identity, each.ticks) for each in ran.runs]
@@ -288,6 +343,8 @@ def _json(ran: _Ran, expected: Expected) -> Mapping[str, object]:
         {
             _unit(identity): _scaled(identity, run.ticks),
             "stack_bytes": run.result.stack_used,
+            "lost_events": run.result.lost,
+            "untimed": run.untimed(identity),
             "steps": [
                 {"index": i, "title": expected.steps[i], _unit(identity): _scaled(identity, ticks)}
                 for i, ticks in run.steps
