@@ -204,10 +204,11 @@ def command(
         try:
             with printer.work("running") as progress:
                 if streamed:
-                    windows, data = data, []
-                    for sample, ran in streamed.run(windows):
-                        data.append(sample)
+                    complete: list[Sample] = []
+                    for sample, ran in streamed.run(data):
+                        complete.append(sample)
                         results.append(tuple(ran))
+                    data = complete
                 else:
                     results = subject.run(data, progress)
         except BoardError as e:

@@ -206,15 +206,20 @@ class BoardProgram:
             if resets is None or number in resets or not self.client.identity.state_bytes:
                 history.clear()
             history.append(sample)
-            done = len(history) - 1
-            while done < len(history):
-                try:
-                    run = self.run(history[done], is_reset=done == 0)
-                    done += 1
-                except RestartedError as e:
-                    self.restart(e, f"sample {number}")
-                    done = 0
-            yield run
+            yield self._run_last(history, number)
+
+    def _run_last(self, history: Sequence[Sequence[Array]], number: int) -> BoardRun:
+        """Return the run of the last sample; after a restart, run the others before it again."""
+        done = len(history) - 1
+        while True:
+            try:
+                run = self.run(history[done], is_reset=done == 0)
+                done += 1
+                if done == len(history):
+                    return run
+            except RestartedError as e:
+                self.restart(e, f"sample {number}")
+                done = 0
 
     def run_all(
         self,

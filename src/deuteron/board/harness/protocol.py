@@ -168,7 +168,7 @@ class RunResult:
         """Return the result of a reply; FormatError for another size."""
         if len(data) != _RUN.size:
             raise FormatError(f"the board's result of a run has {len(data)} bytes, not {_RUN.size}")
-        return cls(*_RUN.unpack(data), seconds)
+        return cls(*_RUN.unpack(data), seconds=seconds)
 
 
 _EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}

@@ -226,7 +226,7 @@ class OnLine(Subject):
             raise OptionError("the build of this firmware is not known", hint="name it with `--build DIR`")
         with connected(self._options, self._expected) as (program, identity):
             ran = self._ran
-            running: Progress | None = None if progress is None else lambda _, index, count: progress(index, count)
+            running = None if progress is None else _without_name(progress)
             ours = (
                 ran.outputs if ran and ran.samples is samples else self._run(program, identity, samples, running, None)
             )
@@ -267,6 +267,15 @@ class OnLine(Subject):
     def to_json(self) -> Mapping[str, object]:
         """Return the times of every run by step, and the stack."""
         return {} if self._ran is None else _json(self._ran, self._expected)
+
+
+def _without_name(progress: Callable[[int, int], object]) -> Progress:
+    """Return a callback that passes on the numbers only."""
+
+    def report(step: str, index: int, count: int) -> None:
+        progress(index, count)
+
+    return report
 
 
 def _reporting(program: BoardProgram, progress: Progress, on: str) -> Callable[[int, int], None]:
