@@ -14,6 +14,8 @@ from deuteron.board.harness.line import Line
 from deuteron.board.harness.program import BoardProgram, Expected
 from deuteron.board.tables import Tables
 
+NEVER = 0xFFFFFFFE
+"""A step that does not exist."""
 HASH = bytes(range(32))
 SOURCES = (HERE / "harness_device.c", *(FIRMWARE / "harness" / name for name in ("frame.c", "harness.c")))
 _CAPACITY = 1 << 16

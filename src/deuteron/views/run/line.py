@@ -184,22 +184,20 @@ class OnLine(Subject):
     ) -> list[Sample]:
         """Return the outputs for each sample; `resets` are used in place of the attribute unless None."""
         with connected(self._options, self._expected) as (program, identity):
-            return self._run(program, identity, samples, progress, resets)
+            report = None if progress is None else _reporting(program, progress, f"on {identity.board}")
+            return self._run(program, identity, samples, report, resets)
 
     def _run(
         self,
         program: BoardProgram,
         identity: Identity,
         samples: Sequence[Sample],
-        progress: Progress | None,
+        progress: Callable[[int, int], object] | None,
         resets: Collection[int] | None,
     ) -> list[Sample]:
         resets = self.resets if resets is None else resets
-        on = f"on {identity.board}"
         try:
-            runs: Sequence[BoardRun] = program.run_all(
-                samples, resets, None if progress is None else _reporting(program, progress, on)
-            )
+            runs: Sequence[BoardRun] = program.run_all(samples, resets, progress)
         except UnfinishedError as e:
             self._ran = _Ran(samples[: len(e.runs)], identity, e.runs, program.client.sent_again, program.restarts)
             raise
@@ -226,10 +224,8 @@ class OnLine(Subject):
             raise OptionError("the build of this firmware is not known", hint="name it with `--build DIR`")
         with connected(self._options, self._expected) as (program, identity):
             ran = self._ran
-            running = None if progress is None else _without_name(progress)
-            ours = (
-                ran.outputs if ran and ran.samples is samples else self._run(program, identity, samples, running, None)
-            )
+            is_known = ran is not None and ran.samples is samples
+            ours = ran.outputs if ran and is_known else self._run(program, identity, samples, progress, None)
             theirs: list[Sample] = []
             for i, outputs in enumerate(self._reference(self._origin).run_each(samples)):
                 if progress is not None:
@@ -267,15 +263,6 @@ class OnLine(Subject):
     def to_json(self) -> Mapping[str, object]:
         """Return the times of every run by step, and the stack."""
         return {} if self._ran is None else _json(self._ran, self._expected)
-
-
-def _without_name(progress: Callable[[int, int], object]) -> Progress:
-    """Return a callback that passes on the numbers only."""
-
-    def report(step: str, index: int, count: int) -> None:
-        progress(index, count)
-
-    return report
 
 
 def _reporting(program: BoardProgram, progress: Progress, on: str) -> Callable[[int, int], None]:
