@@ -20,7 +20,8 @@ int32_t genuine(const dtn_operator_call_t *call, dtn_phase_t phase);
 #if DEFECT == WRONG_CONSTANT || DEFECT == LATE
 #include "../../firmware/src/cortex_m/pooling.h"
 #if DEFECT == WRONG_CONSTANT
-#define dtn_cm_largest_pixels(window, lo, hi, out, count) dtn_cm_largest_pixels(window, (int8_t)((lo) + 1), hi, out, count)
+#define dtn_cm_largest_pixels(window, lo, hi, out, count)                                                              \
+    dtn_cm_largest_pixels(window, (int8_t)((lo) + 1), hi, out, count)
 #endif
 #define dtn_cm_quantized_max_pool2d genuine
 #include "../../firmware/src/cortex_m/dtn_cm_quantized_max_pool2d.c"

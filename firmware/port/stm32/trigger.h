@@ -1,7 +1,7 @@
 /**
  * @file
- * Two pins of the GPIO of STM32H7 and STM32U5 for an energy meter; a board's `trigger.c` includes this file after it has
- * named
+ * Two pins of the GPIO of STM32H7 and STM32U5 for an energy meter; a board's `trigger.c` includes this file after it
+ * has named
  *
  *   BOARD_TRIGGER_GPIO                       address of the port
  *   BOARD_TRIGGER_RUN, BOARD_TRIGGER_STEP    numbers of the pins
