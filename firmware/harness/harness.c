@@ -42,7 +42,7 @@ typedef struct {
     uint32_t steps;
     uint32_t core_hz;
     uint32_t ticks_hz;
-    uint32_t counts;
+    uint32_t tick_unit;
     uint32_t core;
     uint32_t stack_bytes;
     uint32_t init_error;
@@ -106,7 +106,7 @@ static uint8_t identify(dtn_harness_t *harness)
         .steps = bundle->step_count,
         .core_hz = info->core_hz,
         .ticks_hz = info->ticks_hz,
-        .counts = info->counts,
+        .tick_unit = info->tick_unit,
         .core = info->core,
         .stack_bytes = info->stack_bytes,
         .init_error = info->init_error,

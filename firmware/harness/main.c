@@ -47,7 +47,7 @@ int main(void)
         .program = image->program,
         .core_hz = DTN_CORE_HZ,
         .ticks_hz = DTN_TICKS_HZ,
-        .counts = image->counts,
+        .tick_unit = image->tick_unit,
         .core = DTN_SCB->cpuid,
         .stack_bytes = dtn_stack_bytes(),
         .init_error = (uint32_t)prepared.error,

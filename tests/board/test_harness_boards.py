@@ -19,7 +19,8 @@ from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.profile import on_board, on_line
 from deuteron.views.profile import subject as builds
 from deuteron.views.run.host import BuildOnHost
-from deuteron.views.run.line import NPU_EMULATED, LineOptions, OnLine, _expected, expected_of_build
+from deuteron.views.run.line import LineOptions, OnLine, _expected, expected_of_build
+from deuteron.views.run.line_report import NPU_EMULATED
 from deuteron.views.run.step_difference import Finding, StepDifference
 
 HERE = Path(__file__).parent

@@ -24,6 +24,7 @@ from deuteron.board.host_executor import HostExecutor
 from deuteron.builds import manifest as manifests
 from deuteron.views.run import line as lines
 from deuteron.views.run.line import OnLine
+from deuteron.views.run.line_report import Ran
 
 from .conftest import Result
 
@@ -216,7 +217,7 @@ def test_events_that_did_not_fit_are_named(build: Path, device: Device) -> None:
     ran = subject._ran
     assert ran is not None
     lost = BoardRun((), RunResult(0, 6, 0, 1000, 0, 2, 4), ((1, 0, 0, 10), (1, 1, 10, 20)))
-    subject._ran = lines._Ran((), ran.identity, [lost], 0, 0)
+    subject._ran = Ran((), ran.identity, [lost], 0, 0)
     assert "980  executor, and 4 steps without an event\n" in subject.text()
     assert subject.to_json()["counts"]["runs"][0]["lost_events"] == 4  # type: ignore[index]
 
@@ -230,5 +231,5 @@ def test_times_that_are_not_known_are_named(build: Path, device: Device) -> None
     assert ran is not None
     identity: Identity = ran.identity
     long = BoardRun((), RunResult(0, 6, 0, 0, 0, 0, 0, (1 << 32) / identity.ticks_hz), ())
-    subject._ran = lines._Ran((), identity, [long], 0, 0)
+    subject._ran = Ran((), identity, [long], 0, 0)
     assert "warning: times are not known: the run took 4294967.3 s by the host's clock" in subject.text()

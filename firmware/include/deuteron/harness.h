@@ -80,7 +80,7 @@ typedef struct {
     const uint8_t *program; /**< SHA-256 of the .pte that the bundle was made from, 32 bytes */
     uint32_t core_hz;       /**< rate of the core */
     uint32_t ticks_hz;      /**< rate of `dtn_port_ticks` */
-    uint32_t counts;        /**< DTN_PROFILE_TIME or DTN_PROFILE_INSTRUCTIONS (deuteron/profile.h) */
+    uint32_t tick_unit;     /**< DTN_PROFILE_TIME or DTN_PROFILE_INSTRUCTIONS (deuteron/profile.h) */
     uint32_t core;          /**< the CPUID register of the core, 0 if unknown */
     uint32_t stack_bytes;   /**< size of the stack, 0 if unknown */
     uint32_t init_error;    /**< result of `dtn_executor_init`: after an error, runs return it */

@@ -13,7 +13,8 @@ from deuteron.views.profile import subject as builds
 from deuteron.views.profile.estimates import with_estimates
 from deuteron.views.profile.on_board import BoardProfile
 from deuteron.views.profile.subject import Build
-from deuteron.views.run.line import NPU_EMULATED, LineOptions, connected, expected_of_build
+from deuteron.views.run.line import LineOptions, connected, expected_of_build
+from deuteron.views.run.line_report import NPU_EMULATED
 
 
 def profile(

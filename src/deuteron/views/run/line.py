@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deuteron.board import image, qemu, record
+from deuteron.board import image, record
 from deuteron.board.arrays import dtype_name
 from deuteron.board.bundle import Bundle
 from deuteron.board.harness.client import Client
@@ -15,20 +15,19 @@ from deuteron.board.harness.protocol import Area, Identity
 from deuteron.board.tables import Tables
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import BoardError, FormatError, InternalError, OptionError, counted
+from deuteron.errors import BoardError, FormatError, InternalError, OptionError
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare.board import HostComparison, compare
-from deuteron.views.run import first_difference
+from deuteron.views.run import first_difference, line_report
 from deuteron.views.run.board import Model
 from deuteron.views.run.host import BuildOnHost
+from deuteron.views.run.line_report import Ran
 from deuteron.views.run.step_difference import StepDifference
 from deuteron.views.run.subjects import Progress, Subject
 from deuteron.views.run.tflite import BundleOnHost
 
 _LARGE = 16 << 10
 """Bytes from which the transfer of a tensor is reported in parts."""
-
-NPU_EMULATED = "counts of NPU steps are those of the core, which emulates the NPU; they are not NPU times"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +113,6 @@ class LineComparison:
         return {**self.outputs.to_json(), "first_difference": first, "search_error": error}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """The last runs: samples, the board, and what it did."""
-
-    samples: Sequence[Sample]
-    identity: Identity
-    runs: Sequence[BoardRun]
-    sent_again: int
-    restarts: int
-
-    @property
-    def outputs(self) -> list[Sample]:
-        return [run.outputs for run in self.runs]
-
-
 class OnLine(Subject):
     """A build whose firmware is on a board, or that firmware."""
 
@@ -140,7 +124,7 @@ class OnLine(Subject):
         self._options = options
         self._host = host
         self.is_compiled = host is None
-        self._ran: _Ran | None = None
+        self._ran: Ran | None = None
         self._firmware: record.Firmware | None = None
         if (path / record.FILE.name).is_file():
             self._firmware = record.read(path)
@@ -199,9 +183,9 @@ class OnLine(Subject):
         try:
             runs: Sequence[BoardRun] = program.run_all(samples, resets, progress)
         except UnfinishedError as e:
-            self._ran = _Ran(samples[: len(e.runs)], identity, e.runs, program.client.sent_again, program.restarts)
+            self._ran = Ran(samples[: len(e.runs)], identity, e.runs, program.client.sent_again, program.restarts)
             raise
-        self._ran = _Ran(samples, identity, runs, program.client.sent_again, program.restarts)
+        self._ran = Ran(samples, identity, runs, program.client.sent_again, program.restarts)
         return self._ran.outputs
 
     def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
@@ -210,7 +194,7 @@ class OnLine(Subject):
         with connected(self._options, self._expected) as (program, identity):
             for run in program.run_each(samples, self.resets):
                 runs.append(replace(run, outputs=()))
-                self._ran = _Ran((), identity, tuple(runs), program.client.sent_again, program.restarts)
+                self._ran = Ran((), identity, tuple(runs), program.client.sent_again, program.restarts)
                 yield list(run.outputs)
 
     def compare(
@@ -258,11 +242,11 @@ class OnLine(Subject):
 
     def text(self) -> str:
         """Return the times of the first run by step, of preparation and of all runs, the stack and the line."""
-        return "" if self._ran is None else "\n".join(_lines(self._ran, self._expected))
+        return "" if self._ran is None else "\n".join(line_report.lines(self._ran, self._expected))
 
     def to_json(self) -> Mapping[str, object]:
         """Return the times of every run by step, and the stack."""
-        return {} if self._ran is None else _json(self._ran, self._expected)
+        return {} if self._ran is None else line_report.to_json(self._ran, self._expected)
 
 
 def _reporting(program: BoardProgram, progress: Progress, on: str) -> Callable[[int, int], None]:
@@ -289,74 +273,3 @@ def _check_serial(path: Path, firmware: record.Firmware) -> None:
             f"`{path}` was built for semihosting: it has no harness for a serial line",
             hint=f"build it with `--harness serial`, or run it with `--on {firmware.board}`",
         )
-
-
-def _scaled(identity: Identity, ticks: int) -> int:
-    """Return instructions of an emulated core, cycles where ticks are the core's, or ticks."""
-    return qemu.instructions(ticks, identity.ticks_hz) if identity.counts_instructions else ticks
-
-
-def _unit(identity: Identity) -> str:
-    if identity.counts_instructions:
-        return "instructions"
-    return "cycles" if identity.ticks_hz == identity.core_hz else "ticks"
-
-
-def _kind(identity: Identity) -> str:
-    return "counted" if identity.counts_instructions else "measured"
-
-
-def _lines(ran: _Ran, expected: Expected) -> Iterator[str]:
-    identity, run = ran.identity, ran.runs[0]
-    rows = [(_scaled(identity, ticks), f"step {i}: {expected.steps[i]}") for i, ticks in run.steps]
-    total = _scaled(identity, run.ticks)
-    lost = run.result.lost
-    others = f"executor, and {counted(lost, 'step')} without an event" if lost else "executor"
-    rows += [(total - sum(count for count, _ in rows), others), (total, "run")]
-    width = max(len(f"{count:,}") for count, _ in rows)
-    yield f"\n{_unit(identity)} of sample 0 on {identity.board} ({_kind(identity)})"
-    if identity.is_npu_emulated:
-        yield NPU_EMULATED
-    yield from (f"  {count:>{width},}  {title}" for count, title in rows)
-    if not identity.counts_instructions:
-        yield f"run: {1e3 * run.ticks / identity.ticks_hz:,.3f} ms (measured)"
-    if reason := next((reason for each in ran.runs if (reason := each.untimed(identity))), None):
-        yield f"warning: times are not known: {reason}"
-    init = _scaled(identity, identity.init_ticks)
-    yield f"once before the first run: {init:,} to check and prepare the program"
-    totals = [_scaled(identity, each.ticks) for each in ran.runs]
-    if len(totals) > 1:
-        yield f"samples 0 to {len(totals) - 1}: {min(totals):,} to {max(totals):,} a run"
-    if run.result.stack_used:
-        yield f"stack: {run.result.stack_used:,} B used of {identity.stack_bytes:,} B"
-    if ran.sent_again or ran.restarts:
-        yield f"line: {ran.sent_again:,} requests were sent again; the board restarted {ran.restarts} times"
-
-
-def _json(ran: _Ran, expected: Expected) -> Mapping[str, object]:
-    identity = ran.identity
-    runs = [
-        {
-            _unit(identity): _scaled(identity, run.ticks),
-            "stack_bytes": run.result.stack_used,
-            "lost_events": run.result.lost,
-            "untimed": run.untimed(identity),
-            "steps": [
-                {"index": i, "title": expected.steps[i], _unit(identity): _scaled(identity, ticks)}
-                for i, ticks in run.steps
-            ],
-        }
-        for run in ran.runs
-    ]
-    counts = {
-        "kind": _kind(identity),
-        "npu_emulated": identity.is_npu_emulated,
-        "unit": _unit(identity),
-        "hz": qemu.INSTRUCTIONS_PER_SECOND if identity.counts_instructions else identity.ticks_hz,
-        "init": _scaled(identity, identity.init_ticks),
-        "stack_bytes_available": identity.stack_bytes,
-        "runs": runs,
-        "sent_again": ran.sent_again,
-        "restarts": ran.restarts,
-    }
-    return {"board": identity.board, "core": f"0x{identity.core:08X}", "counts": counts}
