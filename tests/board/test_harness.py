@@ -174,6 +174,8 @@ def test_a_hundred_thousand_frames(bundle: Bundle, device: Device):
         def restart(done: int, of: int) -> None:
             if chance.random() < 0.05:
                 device.restart_at(chance.randrange(CALLS))
+            if chance.random() < 0.05:
+                device.restart_after(chance.randrange(600))
 
         try:
             runs = program.run_all(samples, RESETS, restart)
