@@ -355,3 +355,17 @@ def test_many_short_steps_may_be_longer_than_the_counter(bundle: Bundle, device:
     run = BoardRun((), RunResult(0, 6, 0, 0, 0, 6, 0, 12.1), events)
     assert run.ticks == 6 << 31
     assert run.untimed(identity) is None
+
+
+def test_a_board_that_is_loaded_anew_keeps_the_finished_samples(bundle: Bundle, device: Device):
+    """After the restart it has another program."""
+    program = connected(bundle, device)
+
+    def load(done: int, of: int) -> None:
+        if done == 3:
+            program.expected = harness_device.expected(bundle, bytes(32))
+            device.restart_at(1)
+
+    with pytest.raises(UnfinishedError, match=r"the board runs the program with SHA-256 .*; 3 of 5 samples") as error:
+        program.run_all([[x] for x in stream(5)], None, load)
+    assert len(error.value.outputs) == 3

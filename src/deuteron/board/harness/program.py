@@ -248,7 +248,7 @@ class BoardProgram:
 
         try:
             runs.extend(self.run_each(reported(), resets))  # which keeps the finished ones after an error
-        except (BoardError, FormatError) as e:
+        except (BoardError, FormatError, InputError) as e:
             if not runs:
                 raise
             finished = f"{len(runs):,} of {len(samples):,} samples had finished"

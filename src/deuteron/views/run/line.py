@@ -15,7 +15,7 @@ from deuteron.board.harness.protocol import Area, Identity
 from deuteron.board.tables import Tables
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import BoardError, FormatError, InternalError, OptionError
+from deuteron.errors import BoardError, DeuteronError, FormatError, InputError, InternalError, OptionError
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare.board import HostComparison, compare
 from deuteron.views.run import first_difference, line_report
@@ -90,7 +90,7 @@ class LineComparison:
 
     outputs: HostComparison
     first: StepDifference | None
-    search_error: BoardError | FormatError | None = None
+    search_error: DeuteronError | None = None
 
     @property
     def passed(self) -> bool:
@@ -224,7 +224,7 @@ class OnLine(Subject):
                 first = first_difference.find(
                     self._bundle, program, history, samples[number], number, theirs[number], progress
                 )
-            except (BoardError, FormatError) as e:
+            except (BoardError, FormatError, InputError) as e:
                 return LineComparison(compared, None, e)
             return LineComparison(compared, first)
 
