@@ -20,7 +20,7 @@ FRAMES = 4000
 
 
 class Model:
-    """What the specification says about a board with a program of `steps` steps, of which the last run together."""
+    """The specified states of a board with a program of `steps` steps, of which the last run together."""
 
     def __init__(self, steps: int) -> None:
         self.session = self.sequence = self.command = 0
