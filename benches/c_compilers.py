@@ -62,8 +62,8 @@ def clangs() -> tuple[Compiler, ...]:
     libc = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     headers = Path(libc).resolve().parents[1] / "include"
     options = ("--target=arm-none-eabi", "-isystem", str(headers))
-    found = {path: name for name in reversed(CLANGS) if (path := shutil.which(name))}
-    return tuple(Compiler(name, (path, *options)) for path, name in found.items())
+    found = {Path(path).resolve(): name for name in reversed(CLANGS) if (path := shutil.which(name))}
+    return tuple(Compiler(name, (str(path), *options)) for path, name in found.items())
 
 
 def inner_loops(work: InnerWork) -> tuple[Source, ...]:

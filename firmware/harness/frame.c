@@ -12,7 +12,7 @@ void dtn_frame_clear(dtn_frame_t *frame)
     frame->count = 0;
     frame->left = 0;
     frame->adds_zero = false;
-    frame->is_begun = false;
+    frame->has_bytes = false;
 }
 
 /* Counts also the bytes that do not fit. */
@@ -42,7 +42,7 @@ static bool is_whole(dtn_frame_t *frame)
 dtn_frame_state_t dtn_frame_put(dtn_frame_t *frame, uint8_t byte)
 {
     if (byte == 0) {
-        if (!frame->is_begun) {
+        if (!frame->has_bytes) {
             return DTN_FRAME_OPEN; /* the zero before a frame */
         }
         if (is_whole(frame)) {
@@ -59,7 +59,7 @@ dtn_frame_state_t dtn_frame_put(dtn_frame_t *frame, uint8_t byte)
     if (frame->adds_zero) {
         append(frame, 0);
     }
-    frame->is_begun = true;
+    frame->has_bytes = true;
     frame->left = (uint8_t)(byte - 1);
     frame->adds_zero = byte != LONGEST + 1;
     return DTN_FRAME_OPEN;

@@ -7,14 +7,14 @@
 #include "frame.h"
 
 /* NULL if the port has no pin, and in images of programs without state, which do not link state.c. */
-__attribute__((weak)) void dtn_port_trigger(uint32_t step, bool on);
+__attribute__((weak)) void dtn_port_trigger(uint32_t pin, bool level);
 __attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
 __attribute__((weak)) void *dtn_executor_state(const dtn_executor_t *executor, uint32_t *bytes);
 
 /* Header of a request or reply. */
 typedef struct {
     uint8_t version;
-    uint8_t what; /* the command, or the status */
+    uint8_t code; /* the command, or the status */
     uint16_t sequence;
     uint32_t session;
 } header_t;
@@ -42,7 +42,7 @@ typedef struct {
     uint32_t steps;
     uint32_t core_hz;
     uint32_t ticks_hz;
-    uint32_t counts;
+    uint32_t tick_unit;
     uint32_t core;
     uint32_t stack_bytes;
     uint32_t init_error;
@@ -106,7 +106,7 @@ static uint8_t identify(dtn_harness_t *harness)
         .steps = bundle->step_count,
         .core_hz = info->core_hz,
         .ticks_hz = info->ticks_hz,
-        .counts = info->counts,
+        .tick_unit = info->tick_unit,
         .core = info->core,
         .stack_bytes = info->stack_bytes,
         .init_error = info->init_error,
@@ -183,11 +183,11 @@ static uint8_t write(dtn_harness_t *harness, uint32_t bytes)
 }
 
 /* READ and CHECKSUM: a part and its number of bytes. */
-static uint8_t read(dtn_harness_t *harness, uint32_t given, bool is_checksum)
+static uint8_t read(dtn_harness_t *harness, uint32_t request_bytes, bool is_checksum)
 {
     part_t part;
     uint32_t bytes;
-    if (given != sizeof part + sizeof bytes) {
+    if (request_bytes != sizeof part + sizeof bytes) {
         return DTN_HARNESS_LENGTH;
     }
     memcpy(&part, data_of(harness), sizeof part);
@@ -210,10 +210,10 @@ static uint8_t reset(dtn_harness_t *harness)
     return error == ENONE ? reply(harness, NULL, 0) : reply_error(harness, error);
 }
 
-static void trigger(uint32_t step, bool on)
+static void trigger(uint32_t pin, bool level)
 {
     if (dtn_port_trigger != NULL) {
-        dtn_port_trigger(step, on);
+        dtn_port_trigger(pin, level);
     }
 }
 
@@ -221,11 +221,11 @@ static void trigger(uint32_t step, bool on)
 static NeutronError run_steps(dtn_executor_t *executor, uint32_t stop)
 {
     NeutronError error = ENONE;
+    bool level = false;
     while (error == ENONE && executor->step < stop && dtn_executor_steps_left(executor) != 0) {
-        uint32_t step = executor->step;
-        trigger(step, true);
+        level = !level; /* an edge for each call: a meter would miss a pulse between two steps */
+        trigger(DTN_TRIGGER_STEP, level);
         error = dtn_executor_step(executor);
-        trigger(step, false);
     }
     if (error == ENONE && dtn_executor_steps_left(executor) == 0) {
         error = dtn_executor_finish(executor, NULL);
@@ -233,26 +233,27 @@ static NeutronError run_steps(dtn_executor_t *executor, uint32_t stop)
     return error;
 }
 
-/* RUN: whether to go on with the last run, and the number of completed steps at which to stop. */
+/* RUN: whether to continue the last run, and the number of completed steps at which to stop. */
 static uint8_t run(dtn_harness_t *harness, uint32_t bytes)
 {
-    uint32_t given[2];
+    uint32_t words[2];
     dtn_executor_t *executor = harness->executor;
-    if (bytes != sizeof given) {
+    if (bytes != sizeof words) {
         return DTN_HARNESS_LENGTH;
     }
-    memcpy(given, data_of(harness), sizeof given);
-    bool goes_on = given[0] != 0;
-    if (goes_on && (!harness->is_resumable || dtn_executor_steps_left(executor) == 0)) {
+    memcpy(words, data_of(harness), sizeof words);
+    bool is_continued = words[0] != 0;
+    if (is_continued && (!harness->is_resumable || dtn_executor_steps_left(executor) == 0)) {
         return DTN_HARNESS_RUN_STATE;
     }
     dtn_harness_run_t *result = &harness->run;
-    trigger(DTN_HARNESS_WHOLE_RUN, true);
+    trigger(DTN_TRIGGER_RUN, true);
     result->start = dtn_port_ticks();
-    NeutronError error = goes_on ? ENONE : dtn_executor_start(executor, NULL);
-    error = error == ENONE ? run_steps(executor, given[1]) : error;
+    NeutronError error = is_continued ? ENONE : dtn_executor_start(executor, NULL);
+    error = error == ENONE ? run_steps(executor, words[1]) : error;
     result->stop = dtn_port_ticks();
-    trigger(DTN_HARNESS_WHOLE_RUN, false);
+    trigger(DTN_TRIGGER_RUN, false);
+    trigger(DTN_TRIGGER_STEP, false);
     harness->is_resumable = error == ENONE;
     result->error = (uint32_t)error;
     result->step = executor->step;
@@ -304,24 +305,27 @@ static uint8_t handle(dtn_harness_t *harness, const header_t *header)
     if (header->version != DTN_HARNESS_PROTOCOL) {
         return DTN_HARNESS_VERSION;
     }
-    bool is_first = header->what == DTN_HARNESS_IDENTIFY && header->session != harness->session;
+    bool is_first = header->code == DTN_HARNESS_IDENTIFY && header->session != harness->session;
     if (header->session == 0 || (!is_first && header->session != harness->session)) {
         return DTN_HARNESS_SESSION;
     }
     uint16_t ahead = is_first ? 1 : (uint16_t)(header->sequence - harness->sequence);
-    if (ahead > 1 || (ahead == 0 && header->what != harness->command)) {
+    if (ahead > 1 || (ahead == 0 && header->code != harness->command)) {
         return DTN_HARNESS_SEQUENCE;
+    }
+    if (is_first) {
+        harness->is_resumable = false; /* an unfinished run was another host's */
     }
     harness->session = header->session;
     harness->sequence = header->sequence;
-    harness->command = header->what;
-    return execute(harness, header->what, bytes, ahead == 0);
+    harness->command = header->code;
+    return execute(harness, header->code, bytes, ahead == 0);
 }
 
 static void answer(dtn_harness_t *harness, header_t header, uint8_t status)
 {
     header.version = DTN_HARNESS_PROTOCOL;
-    header.what = status;
+    header.code = status;
     memcpy(harness->frame.bytes, &header, sizeof header);
     dtn_frame_send(&harness->frame);
 }

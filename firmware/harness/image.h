@@ -13,7 +13,7 @@
 typedef struct {
     const char *board;
     const uint8_t *program; /**< SHA-256 of the .pte that the bundle was made from */
-    uint32_t counts;        /**< unit of `dtn_port_ticks`, of deuteron/profile.h */
+    uint32_t tick_unit;     /**< unit of `dtn_port_ticks`, of deuteron/profile.h */
     bool is_npu_emulated;   /**< the core executes the commands of an NPU */
     uint32_t flash_latency_ns;
     uint32_t flash_bytes_per_second;

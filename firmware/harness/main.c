@@ -6,7 +6,11 @@
 #include "image.h"
 #include "prepare.h"
 #include "startup.h"
+#include "trigger.h"
 #include "uart.h"
+
+/* NULL if the port has no pins for an energy meter. */
+__attribute__((weak)) void dtn_trigger_start(void);
 
 int main(void);
 
@@ -26,7 +30,10 @@ void dtn_fault(const dtn_fault_t *fault)
 int main(void)
 {
     const dtn_harness_image_t *image = &dtn_harness_image;
-    dtn_uart_start(); /* first: the preparation is the likeliest place of a fault */
+    dtn_uart_start(); /* before the preparation, which is the likeliest place of a fault */
+    if (dtn_trigger_start != NULL) {
+        dtn_trigger_start();
+    }
     dtn_prepared_t prepared = dtn_runner_prepare(&executor, image->flash_latency_ns, image->flash_bytes_per_second);
     if (prepared.error == ENONE && !prepared.is_npu_started) {
         prepared.error = dtn_error(DTN_REASON_NPU_BUSY, 0);
@@ -40,7 +47,7 @@ int main(void)
         .program = image->program,
         .core_hz = DTN_CORE_HZ,
         .ticks_hz = DTN_TICKS_HZ,
-        .counts = image->counts,
+        .tick_unit = image->tick_unit,
         .core = DTN_SCB->cpuid,
         .stack_bytes = dtn_stack_bytes(),
         .init_error = (uint32_t)prepared.error,

@@ -16,7 +16,8 @@
 #include "prepare_errors.h"
 #include "test.h"
 
-enum { COUNT = 4, BYTES = COUNT * sizeof(int32_t), THREADS = 2, RUNS = 200, SAVED = 16 + 2 * BYTES };
+enum { COUNT = 4, BYTES = COUNT * sizeof(int32_t), THREADS = 2, RUNS = 200, SAVED_HEADER = 16 };
+enum { SAVED = SAVED_HEADER + 2 * BYTES };
 
 /* Steps of the program: next = x + sum, y = next + last, then sum = next and last = y. */
 enum { STEP_NEXT, STEP_Y, STEP_BEGIN, STEP_SUM, STEP_LAST, STEP_END, STEPS };
@@ -272,6 +273,10 @@ static void test_abandoned_runs(void)
         for (uint32_t i = 0; i < steps; i++) {
             CHECK_EQUAL(dtn_executor_step(&executor), ENONE);
         }
+        uint32_t bytes = 0;
+        const uint8_t *tensors = (const uint8_t *)dtn_executor_state(&executor, &bytes);
+        CHECK_EQUAL(bytes, SAVED - SAVED_HEADER);
+        CHECK((memcmp(tensors, before + SAVED_HEADER, bytes) == 0) == (steps <= STEP_BEGIN), "state after %u", steps);
         check_error(dtn_executor_save_state(&executor, before, SAVED), DTN_REASON_RUN_STATE, 0, "a save in a run");
         check_error(dtn_executor_load_state(&executor, before, SAVED), DTN_REASON_RUN_STATE, 0, "a load in a run");
         executor.is_stepped = false; /* as a start leaves it that fails */

@@ -14,6 +14,8 @@ from deuteron.board.harness.line import Line
 from deuteron.board.harness.program import BoardProgram, Expected
 from deuteron.board.tables import Tables
 
+NEVER = 0xFFFFFFFE
+"""A step that does not exist."""
 HASH = bytes(range(32))
 SOURCES = (HERE / "harness_device.c", *(FIRMWARE / "harness" / name for name in ("frame.c", "harness.c")))
 _CAPACITY = 1 << 16
@@ -42,6 +44,20 @@ class Device:
     def damage_at(self, step: int, value: int) -> None:
         """Change a value whenever this step starts."""
         self._library.device_damage_at(step, value)
+
+    def restart_after(self, count: int) -> None:
+        """Restart before the byte of either direction that follows so many."""
+        self._library.device_restart_after(count)
+
+    def late(self, step: int, value: int, requests: int) -> None:
+        """Let a step's result arrive before the request that follows so many, and not at the end of the step."""
+        self._library.device_late(step, value, requests)
+
+    def edges(self) -> list[int]:
+        """Return the levels that the step pin was set to since the last call."""
+        levels = ctypes.create_string_buffer(256)
+        count = self._library.device_edges(levels)
+        return list(levels.raw[:count])
 
     def forget_clean(self, forget: bool) -> None:
         """Leave out the clean of the data cache before an NPU reads, with the port `harness_cache.c`."""
@@ -142,7 +158,8 @@ def expected(bundle: Bundle, program: bytes = HASH) -> Expected:
 
 def program(bundle: Bundle, line: Line, **options: float) -> BoardProgram:
     """The board behind a line, not connected yet; what is lost is sent again after a millisecond."""
-    client = Client(line, **{"first_wait": 1e-3, "seconds": 2.0, "run_seconds": 2.0, **options})
+    limits = {"first_wait": 1e-3, "seconds": 2.0, "run_seconds": 2.0, **options}
+    client = Client(line, **{"start_seconds": limits["seconds"], **limits})
     return BoardProgram(client, expected(bundle))
 
 

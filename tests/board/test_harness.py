@@ -18,17 +18,21 @@ from tests.board.test_state import stream, summing
 
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.harness import frames
-from deuteron.board.harness.client import Area, Client, Command
+from deuteron.board.harness.client import Client
 from deuteron.board.harness.line import open_line
 from deuteron.board.harness.program import BoardProgram
+from deuteron.board.harness.protocol import Area, Command, Identity
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.image import bundle_of
 from deuteron.board.translate import translate
 from deuteron.errors import BoardError, FormatError, InputError, OptionError
 from deuteron.views.run import first_difference
-from deuteron.views.run.first_difference import Finding, StepDifference, live_outputs
+from deuteron.views.run.first_difference import live_outputs
+from deuteron.views.run.step_difference import Finding, StepDifference
 
 RESETS = (0, 4)
+CALLS = 3
+"""Steps of the program at which a call of the executor starts: the others run together with the third."""
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +152,7 @@ def test_restarts_in_runs_lose_nothing(bundle: Bundle, device: Device, seed: int
     program = connected(bundle, device, Faults(late=0.2, flipped=0.001), seed)
     chance = random.Random(seed)
     samples = [[x] for x in stream(9, seed=seed)]
-    device.restart_at(chance.randrange(len(bundle.steps)))
+    device.restart_at(chance.randrange(CALLS))
     runs = program.run_all(
         samples, RESETS, lambda done, _: device.restart_at(1) if done == 6 and program.restarts < 2 else None
     )
@@ -169,7 +173,9 @@ def test_a_hundred_thousand_frames(bundle: Bundle, device: Device):
 
         def restart(done: int, of: int) -> None:
             if chance.random() < 0.05:
-                device.restart_at(chance.randrange(len(bundle.steps)))
+                device.restart_at(chance.randrange(CALLS))
+            if chance.random() < 0.05:
+                device.restart_after(chance.randrange(600))
 
         try:
             runs = program.run_all(samples, RESETS, restart)
@@ -209,8 +215,17 @@ def test_a_line_that_is_lost_in_the_third_sample(bundle: Bundle, device: Device)
 
 def test_a_board_that_restarts_in_every_run(bundle: Bundle, device: Device):
     program = connected(bundle, device)
+    connect = program.client.connect
+
+    def connect_and_restart() -> Identity:
+        identity = connect()
+        device.restart_at(2)
+        return identity
+
+    program.client.connect = connect_and_restart  # type: ignore[method-assign]
+    device.restart_at(2)
     with pytest.raises(BoardError) as error:
-        program.run_all([[x] for x in stream(2)], None, lambda *_: device.restart_at(2))
+        program.run_all([[x] for x in stream(2)], None)
     assert str(error.value) == (
         "test line: the board restarted 4 times, last in sample 0\n\n"
         "hint: check the board's supply, watchdog and reset, and that only one program uses the line"

@@ -18,12 +18,13 @@ from deuteron.errors import BoardError, OptionError
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.profile import on_board, on_line
 from deuteron.views.profile import subject as builds
-from deuteron.views.run.first_difference import Finding, StepDifference
 from deuteron.views.run.host import BuildOnHost
-from deuteron.views.run.line import NPU_EMULATED, LineOptions, OnLine, _expected, expected_of_build
+from deuteron.views.run.line import LineOptions, OnLine, _expected, expected_of_build
+from deuteron.views.run.line_report import NPU_EMULATED
+from deuteron.views.run.step_difference import Finding, StepDifference
 
 HERE = Path(__file__).parent
-PAIRS = [("digits", "imxrt700", "an505"), ("digits", "cortex-m55", "an547")] + [
+PAIRS = [("digits", "imxrt700", "an505"), ("digits", "cortex-m55", "an547"), ("digits", "cortex-m7", "an500")] + [
     (example.name, target, board)
     for example in api.REFERENCES
     for target, board in (
@@ -31,8 +32,9 @@ PAIRS = [("digits", "imxrt700", "an505"), ("digits", "cortex-m55", "an547")] + [
         ("imxrt700", "an505"),
         ("cortex-m55", "an547"),
         ("ethos-u55-128", "an547"),
+        ("cortex-m7", "an500"),
     )
-    if (example.name, target) not in {("digits", "imxrt700"), ("digits", "cortex-m55")}
+    if (example.name, target) not in {("digits", "imxrt700"), ("digits", "cortex-m55"), ("digits", "cortex-m7")}
 ]
 
 
@@ -42,7 +44,7 @@ def subject(build: Path, line: str) -> OnLine:
     return chosen
 
 
-@pytest.mark.parametrize(("name", "target", "board"), full.first(PAIRS, 2))
+@pytest.mark.parametrize(("name", "target", "board"), full.first(PAIRS, 3))
 def test_the_line_and_semihosting_give_the_same(name: str, target: str, board: str) -> None:
     """Outputs are equal; instructions of each step differ by at most 1, with which the counter is read."""
     build = store.model(name, target=target)
@@ -97,10 +99,10 @@ def test_a_fault_while_the_program_is_prepared_is_reported(tmp_path: Path) -> No
             chosen.run(chosen.draw(1))
 
 
-def compared(tmp_path: Path, defect: int) -> StepDifference | None:
+def compared(tmp_path: Path, defect: int, *flags: str) -> StepDifference | None:
     """The first difference of an image with a defect."""
     build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
-    source = Source("test.defect", HERE / "harness_defects.c", flags=(f"-DDEFECT={defect}", "-O2"))
+    source = Source("test.defect", HERE / "harness_defects.c", flags=(f"-DDEFECT={defect}", *flags, "-O2"))
     elf = linked(build, board, tmp_path, (source,))
     with emulated(elf, board) as line:
         chosen = subject(build, line)
@@ -115,7 +117,7 @@ def compared(tmp_path: Path, defect: int) -> StepDifference | None:
         (1, Finding.STEP, 3, "cortex_m::quantized_max_pool2d.out", -1),
         (2, Finding.INPUT, 4, "cortex_m::quantized_conv2d.out", 3),
         (3, Finding.CONSTANT, 8, "cortex_m::quantized_linear.out", -1),
-        (4, Finding.UNINTERRUPTED, 4, "cortex_m::quantized_conv2d.out", -1),
+        (6, Finding.CONSTANT, 4, "cortex_m::quantized_conv2d.out", -1),
     ],
 )
 def test_the_first_wrong_step_is_named(
@@ -126,6 +128,18 @@ def test_the_first_wrong_step_is_named(
     assert (first.finding, first.step, first.written_by) == (finding, step, written_by)
     assert first.title.startswith(title)
     assert "digits.py" in first.source
+
+
+@pytest.mark.parametrize("delay", full.only([5_000, 20_000, 300_000, 0xFFFFFF], 20_000, 0xFFFFFF))
+def test_a_dma_that_ends_late_is_found_with_any_delay(tmp_path: Path, delay: int) -> None:
+    """A short delay ends before the board is asked for the result, a long one after it has been read."""
+    first = compared(tmp_path, 4, f"-DDELAY={delay}")
+    assert first is not None
+    early = (Finding.UNINTERRUPTED, 4), (Finding.SOMETIMES, 4)
+    late = (Finding.STEP, 3), (Finding.UNSTABLE, 3)
+    allowed = {5_000: early, 20_000: early, 0xFFFFFF: late}.get(delay, (*early, *late))
+    assert (first.finding, first.step) in allowed
+    assert any("DMA" in cause or "interrupt" in cause for cause in first.causes)
 
 
 def test_a_reference_that_is_wrong_is_not_blamed_on_the_board(monkeypatch: pytest.MonkeyPatch) -> None:

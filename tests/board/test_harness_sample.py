@@ -58,7 +58,7 @@ def test_a_bundle_has_the_facts_that_the_harness_sends(tmp_path: Path) -> None:
     sha256 = api.read_manifest(build).files["model.pte"].sha256
     assert ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(sha256)) in text
     assert '.board = "my_board",' in text
-    assert ".counts = DTN_PROFILE_TIME," in text
+    assert ".tick_unit = DTN_PROFILE_TIME," in text
     assert HARNESS not in [path.name for path in api.bundle(build, tmp_path / "without")]
 
 

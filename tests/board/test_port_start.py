@@ -42,6 +42,13 @@ def test_memory_is_as_the_image_says(board: Board) -> None:
     assert found["free"] % 16 == 0
 
 
+def test_a_board_starts_before_its_memory_is_written(board: Board) -> None:
+    """Clocks, ECC and protection regions must be set before data, stack and UART are used."""
+    done = run(board, build(board, "board_start", (*START, "tests/board/board_start.c")))
+    found = {name: int(value, 16) for name, value in (line.rsplit(" ", 1) for line in done.output.splitlines())}
+    assert found == {"calls": 1, "data before": 0, "stack before": 0, "data": 5, "bss": 0, "stack": 0xC0DEC0DE}
+
+
 def test_stack_is_painted_and_measured(board: Board) -> None:
     _, output = started(board)
     before, after = (int(value, 16) for value in re.findall(r"^used (\w+)$", output, re.MULTILINE))

@@ -1,10 +1,12 @@
 """Ports of boards that are not emulated: all compile without warnings and link; a port in a directory runs."""
 
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benches import c_compilers
 from tests.board import fetching, harness_device
 from tests.board.host import command
 from tests.board.port_images import START, build, run
@@ -19,7 +21,7 @@ from deuteron.board.harness.line import open_line
 from deuteron.board.harness.program import BoardProgram
 from deuteron.board.link import link
 from deuteron.board.record import ELF, FirmwareOptions
-from deuteron.board.toolchain import Toolchain
+from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.errors import InputError, OptionError
 from deuteron.native import FIRMWARE
@@ -48,14 +50,63 @@ def test_there_are_ports() -> None:
     ]
 
 
+SHARED = ("port/cortex_m/port.c", "port/cortex_m/startup.c", "runner/prepare.c")
+HARNESS = ("harness/frame.c", "harness/harness.c", "harness/main.c")
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
 @pytest.mark.parametrize("directory", PORTS, ids=lambda path: path.name)
-def test_a_port_has_no_warnings(tmp_path: Path, directory: Path) -> None:
+def test_a_port_has_no_warnings(tmp_path: Path, directory: Path, name: str) -> None:
+    found = (c_compilers.gcc(),) if name == "gcc" else c_compilers.clangs()
+    if not found:
+        pytest.skip("Clang is not installed: its half of this test needs it, on Debian `apt-get install clang`")
     board = boards.load(directory.name)
     assert board == boards.read_port(directory)
-    shared = ("port/cortex_m/port.c", "port/cortex_m/startup.c", "runner/prepare.c", "harness/main.c")
-    options = ("-std=c99", "-Os", *board.flags, *WARNINGS, "-I", FIRMWARE / "include", *library.port_flags(board))
-    for source in (*directory.glob("*.c"), *(FIRMWARE / name for name in shared)):
-        command("arm-none-eabi-gcc", *options, "-c", source, "-o", tmp_path / "object.o")
+    options = ("-std=c99", "-Os", *board.flags, *WARNINGS, f"-I{FIRMWARE / 'include'}", *library.port_flags(board))
+    for source in (*directory.glob("*.c"), *(FIRMWARE / name for name in (*SHARED, *HARNESS))):
+        assert found[0].compile(source, options, tmp_path / "object.o") == ""
+
+
+TRIGGERS = {"nucleo_h743zi": "PE11", "nucleo_u575zi": "PE11", "pico2": "GP2"}
+"""Ports with pins for an energy meter, and the pin for runs."""
+
+
+def test_the_pins_for_an_energy_meter_are_in_the_guide() -> None:
+    assert {path.name for path in PORTS if (path / "trigger.c").is_file()} == set(TRIGGERS)
+    sections = (FIRMWARE.parent / "docs/guides/boards.md").read_text("utf-8").split("\n### ")
+    for name, pin in TRIGGERS.items():
+        (section,) = (text for text in sections if f"--board {name}" in text and text.startswith(("ST ", "Rasp")))
+        assert f"**Energy:** {pin}" in section
+        assert pin in (FIRMWARE / "port" / name / "trigger.c").read_text("utf-8")
+
+
+def test_the_pins_for_an_energy_meter_are_driven(tmp_path: Path) -> None:
+    """The code of the STM32 with its registers in memory: both pins are outputs, and only the asked one changes."""
+    (tmp_path / "main.c").write_text(
+        "#define BOARD_TRIGGER_GPIO registers\n#define BOARD_TRIGGER_RUN 11\n#define BOARD_TRIGGER_STEP 9\n"
+        "#include <stdint.h>\n#include <stdio.h>\n"
+        "static uint32_t registers[10];\nstatic void board_trigger_clock(void) {}\n"
+        f'#include "{FIRMWARE / "port/stm32/trigger.h"}"\n'
+        "int main(void) {\n  registers[0] = 0xFFFFFFFFU;\n  dtn_trigger_start();\n"
+        '  printf("%x %x", (unsigned)registers[0], (unsigned)registers[6]);\n'
+        "  for (uint32_t i = 0; i < 4; i++) {\n    dtn_port_trigger(i / 2, i % 2 != 0);\n"
+        '    printf(" %x", (unsigned)registers[6]);\n  }\n  return 0;\n}\n'
+    )
+    command("cc", f"-I{FIRMWARE / 'include'}", tmp_path / "main.c", "-o", tmp_path / "program")
+    modes = 0xFFFFFFFF & ~(2 << 22) & ~(2 << 18)
+    assert command(tmp_path / "program").split() == [
+        f"{value:x}" for value in (modes, 1 << 25, 1 << 27, 1 << 11, 1 << 25, 1 << 9)
+    ]
+
+
+def test_pyocd_knows_the_chips() -> None:
+    """Those that it does not have itself come with a pack, which the guide names."""
+    builtin = pytest.importorskip("pyocd.target.builtin", reason="pyOCD is in the extra `boards`").BUILTIN_TARGETS
+    guide = (FIRMWARE.parent / "docs/guides/boards.md").read_text("utf-8")
+    chips = {board.pyocd for path in PORTS if (board := boards.read_port(path)).pyocd}
+    assert "stm32h743xx" in chips & builtin.keys()
+    for chip in chips - builtin.keys():
+        assert f"pyocd pack install {chip}" in guide
 
 
 @pytest.mark.full
@@ -222,3 +273,36 @@ def test_a_port_with_the_name_of_another_board(tmp_path: Path, name: str) -> Non
     port_of_an505(tmp_path).rename(directory)
     with pytest.raises(OptionError, match=f"a port cannot have the name `{name}`"):
         boards.read_port(directory)
+
+
+def sizes(sources: Iterable[Source], flags: Sequence[str]) -> tuple[int, int]:
+    """Bytes of code and constants, and of variables, that the sources compile to."""
+    objects = Toolchain.find(image.OBJECTS).compile(tuple(sources), flags, FIRMWARE)
+    lines = command("arm-none-eabi-size", *(item.path for item in objects)).splitlines()[1:]
+    text, data, bss = (sum(int(line.split()[i]) for line in lines) for i in range(3))
+    return text + data, data + bss
+
+
+@pytest.mark.parametrize("profiling", [False, True])
+@pytest.mark.parametrize("name", [*boards.names(), *boards.ports()])
+def test_the_harness_is_as_small_as_the_guide_says(name: str, profiling: bool) -> None:
+    """At most 3 KB of code and 1 KB of RAM with the drivers of the port; events are 16 bytes for each step."""
+    board = boards.load(name)
+    flags = (*board.flags, *((library.PROFILING,) if profiling else ()), *library.port_flags(board))
+    code, ram = sizes(library.harness(), flags)
+    drivers = [
+        source
+        for source in library.port(board, dma=False, fetches=False, line=True)
+        if source.path.stem in ("uart", "trigger")
+    ]
+    driver_code, driver_ram = sizes(drivers, flags)
+    assert 1500 < code < 2048
+    assert 300 < ram < 512
+    assert code + driver_code < 3072
+    assert ram + driver_ram < 1024
+    assert driver_code < 410
+    assert driver_ram == 0
+    root = FIRMWARE.parent
+    for page in (root / "docs/guides/boards.md", root / "spec/harness.md"):
+        text = " ".join(page.read_text("utf-8").split())
+        assert "less than 2 KB of code, 0.4 KB for the port's drivers, and less than 0.5 KB of RAM" in text, page

@@ -8,6 +8,7 @@ from tests.board.test_state import stream
 from tests.runtime.crafted_programs import Crafted, number, placed, truth
 from tests.runtime.crafted_programs import state as state_value
 
+from deuteron import api
 from deuteron.board import boards, image, qemu, record, report
 from deuteron.board import build_directory as directories
 from deuteron.board.bundle import State, StateTensor
@@ -64,6 +65,20 @@ def test_boards_stream_in_one_process(build: Path, name: str, tmp_path: Path) ->
     apart = qemu.run(tmp_path / "firmware", firmware, board, samples[:3]).runs
     for x, run in zip(samples, apart, strict=False):
         np.testing.assert_array_equal(run.outputs[0], executor.run_from_reset(x)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resets", [(0,), (0, 2)])
+def test_windows_that_run_in_turn_keep_the_state(build: Path, resets: tuple[int, ...]) -> None:
+    """Each window has its own emulator, as with `--stream --stream INPUT=OUTPUT`."""
+    subject = api.subject(build, on="an505")
+    subject.resets = resets
+    executor = HostExecutor(image.bundle_of(build))
+    samples = [[x] for x in stream(4, (4,))]
+    for i, (x, outputs) in enumerate(zip(samples, subject.run_in_turn(samples), strict=True)):
+        if i in resets:
+            executor.reset()
+        np.testing.assert_array_equal(outputs[0], executor.run(x)[0])
 
 
 @pytest.mark.slow

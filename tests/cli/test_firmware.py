@@ -55,7 +55,7 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     more = ("firmware", build, "--board", "an505", "-o", out, "--kernels", "all", "--io-copy", "dma", "-q")
     result = deuteron(*more, "--weights", "sram", "--json")
     data = json.loads(result.out)
-    assert (data["schema"], data["directory"], data["weights"]) == (9, str(out), "sram")
+    assert (data["schema"], data["directory"], data["weights"]) == (10, str(out), "sram")
     assert data["options"] == {
         "kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH, "use_profiling": False,
         "arenas": "auto",

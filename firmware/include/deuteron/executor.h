@@ -241,8 +241,8 @@ NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *
 /** Sets the initial state, and abandons an unfinished run. Does nothing for a program without state. */
 NeutronError dtn_executor_reset(dtn_executor_t *executor);
 
-/** Address of the tensors of the state, one after the other, and their bytes; NULL and 0 without state, during a run in
- * steps, or if init failed. */
+/** Address of the tensors of the state, one after the other, and their bytes; NULL and 0 without state, or if init
+ * failed. During a run in steps they are those before the run: its last step changes them. */
 void *dtn_executor_state(const dtn_executor_t *executor, uint32_t *bytes);
 
 /** Bytes of a saved state: those of all its tensors and a header of 16 bytes; 0 for a program without state. */

@@ -50,7 +50,7 @@ enum {
     DTN_HARNESS_LENGTH = 6,    /**< not the number of bytes that the command takes */
     DTN_HARNESS_RANGE = 7,     /**< not in the area, or not writable */
     DTN_HARNESS_PROGRAM = 8,   /**< the executor returned an error, which follows */
-    DTN_HARNESS_RUN_STATE = 9, /**< no run that can go on */
+    DTN_HARNESS_RUN_STATE = 9, /**< no run that can continue */
     DTN_HARNESS_FAULT = 10,    /**< the processor stopped with a fault, whose data follow */
 };
 
@@ -80,7 +80,7 @@ typedef struct {
     const uint8_t *program; /**< SHA-256 of the .pte that the bundle was made from, 32 bytes */
     uint32_t core_hz;       /**< rate of the core */
     uint32_t ticks_hz;      /**< rate of `dtn_port_ticks` */
-    uint32_t counts;        /**< DTN_PROFILE_TIME or DTN_PROFILE_INSTRUCTIONS (deuteron/profile.h) */
+    uint32_t tick_unit;     /**< DTN_PROFILE_TIME or DTN_PROFILE_INSTRUCTIONS (deuteron/profile.h) */
     uint32_t core;          /**< the CPUID register of the core, 0 if unknown */
     uint32_t stack_bytes;   /**< size of the stack, 0 if unknown */
     uint32_t init_error;    /**< result of `dtn_executor_init`: after an error, runs return it */
@@ -93,7 +93,7 @@ typedef struct {
     uint32_t count; /* decoded bytes; more than the buffer has if the frame is too long */
     uint8_t left;   /* bytes until the next code of COBS */
     bool adds_zero; /* a zero follows these bytes, unless the frame ends */
-    bool is_begun;
+    bool has_bytes; /* since the last zero */
     uint8_t bytes[DTN_HARNESS_HEADER_BYTES + DTN_HARNESS_BLOCK_BYTES + DTN_HARNESS_CRC_BYTES];
 } dtn_frame_t;
 
@@ -136,10 +136,14 @@ bool dtn_port_putc(uint8_t byte);
 /** Maximum bytes of the stack in use since start-up, or 0. `port/cortex_m/startup.c` has it. */
 uint32_t dtn_stack_used(void);
 
-/** Optional: drives a pin high (true) during a run and low after it, for an energy meter. `step` is a step that starts
- * or ends, or DTN_HARNESS_WHOLE_RUN. Link it as an object: the reference is weak. */
-void dtn_port_trigger(uint32_t step, bool on);
-#define DTN_HARNESS_WHOLE_RUN UINT32_C(0xFFFFFFFF)
+/** Optional: drives a pin of an energy meter to a level. The run pin is high during a run, or a part of one that RUN
+ * asks for. The step pin is low before it, changes at the start of each step, and is low again after the run: a meter
+ * sees each edge, also if nothing separates two steps. Steps that the executor runs in one call, as those that change a
+ * state, have one edge. Link it as an object: the reference is weak. */
+void dtn_port_trigger(uint32_t pin, bool level);
+
+/** Pins of `dtn_port_trigger`. */
+enum { DTN_TRIGGER_RUN = 0, DTN_TRIGGER_STEP = 1 };
 
 /** @} */
 

@@ -8,15 +8,9 @@
 #include "cache.h"
 #endif
 
-/* NULL on the emulated boards, whose clocks and counter always run. */
-__attribute__((weak)) void dtn_board_start(void);
-
 bool dtn_port_init(void)
 {
-    if (dtn_board_start != NULL) {
-        dtn_board_start();
-    }
-    return true;
+    return true; /* start-up has called dtn_board_start */
 }
 
 void dtn_port_deinit(void)

@@ -23,6 +23,9 @@ typedef union {
     handler_t handler;
 } vector_t;
 
+/* NULL on the emulated boards, whose clocks and counter always run. */
+__attribute__((weak)) void dtn_board_start(void);
+
 int main(void);
 void dtn_reset(void);
 void dtn_unhandled(void);
@@ -89,6 +92,9 @@ void dtn_reset(void)
     DTN_SCB->ccr |= DTN_CCR_LOB;
 #endif
     dtn_barrier();
+    if (dtn_board_start != NULL) {
+        dtn_board_start();
+    }
     start();
 }
 

@@ -2,8 +2,12 @@
  * @file
  * Services of the start-up code for an application on a Cortex-M board.
  *
- * It sets the vector table, the stack's limit and the coprocessors, paints the stack, fills `.data`, `.dtn_sram` and
- * `.bss`, and calls `main`. When `main` returns, the core sleeps forever.
+ * It sets the vector table, the stack's limit and the coprocessors, and calls the board's `dtn_board_start`, if there
+ * is one. Then it paints the stack, fills `.data`, `.dtn_sram` and `.bss`, and calls `main`. When `main` returns, the
+ * core sleeps forever.
+ *
+ * `dtn_board_start` sets clocks, wait states, ECC, protection regions and caches, and starts the counter. It must not
+ * use variables in `.data`, `.dtn_sram` or `.bss`, which are filled later. Devices such as the UART start after it.
  */
 #pragma once
 

@@ -10,5 +10,10 @@
 #define DTN_UART_BAUD 115200
 #endif
 
+/** Longest wait of `dtn_port_putc` for space, one second: a host that reads nothing must not stop the board. */
+#ifndef DTN_UART_SEND_TICKS
+#define DTN_UART_SEND_TICKS DTN_TICKS_HZ
+#endif
+
 /** Starts the UART: clock, pins, rate, both directions. */
 void dtn_uart_start(void);

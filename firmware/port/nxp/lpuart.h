@@ -88,7 +88,7 @@ bool dtn_port_putc(uint8_t byte)
 {
     uint32_t start = dtn_port_ticks();
     while ((UART->stat & STAT_TDRE) == 0) {
-        if (dtn_port_ticks() - start > DTN_TICKS_HZ) {
+        if (dtn_port_ticks() - start > DTN_UART_SEND_TICKS) {
             return false;
         }
     }

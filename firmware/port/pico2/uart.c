@@ -5,6 +5,7 @@
 #include "board.h"
 #include "deuteron/harness.h"
 #include "deuteron/port.h"
+#include "pins.h"
 #include "uart.h"
 
 typedef struct {
@@ -26,33 +27,15 @@ DTN_CHECK_OFFSET(pl011_t, cr, 0x30);
 
 enum { FR_RXFE = 1 << 4, FR_TXFF = 1 << 5, LCR_8_BITS_FIFO = 7 << 4, CR_ON = 1 | 3 << 8 };
 
-#define RESETS (*(volatile uint32_t *)0x40020000U)
-#define RESETS_DONE (*(const volatile uint32_t *)0x40020008U)
-#define RESET_UART_AND_PINS (UINT32_C(1) << 26 | UINT32_C(1) << 9 | UINT32_C(1) << 6)
+#define RESET_UART (UINT32_C(1) << 26)
 
-/* A pin's function, and its pad: input enabled, output disabled, isolated from the device. */
-#define PIN_CTRL(pin) (((volatile uint32_t *)0x40028004U)[2 * (pin)])
-#define PAD(pin) (((volatile uint32_t *)0x40038004U)[pin])
-#define PAD_INPUT (UINT32_C(1) << 6)
-#define PAD_NO_OUTPUT (UINT32_C(1) << 7)
-#define PAD_ISOLATED (UINT32_C(1) << 8)
-
-enum { TX = 0, RX = 1, FUNCTION_UART = 2 };
-
-static void use_pin(uint32_t pin)
-{
-    PAD(pin) = (PAD(pin) & ~PAD_NO_OUTPUT) | PAD_INPUT;
-    PIN_CTRL(pin) = FUNCTION_UART;
-    PAD(pin) &= ~PAD_ISOLATED;
-}
+enum { TX = 0, RX = 1 };
 
 void dtn_uart_start(void)
 {
-    RESETS &= ~RESET_UART_AND_PINS;
-    while ((RESETS_DONE & RESET_UART_AND_PINS) != RESET_UART_AND_PINS) {
-    }
-    use_pin(TX);
-    use_pin(RX);
+    pins_release(RESET_UART | RESET_PINS);
+    pins_use(TX, FUNCTION_UART);
+    pins_use(RX, FUNCTION_UART);
     uint32_t divisor = (4 * DTN_CORE_HZ + DTN_UART_BAUD / 2) / DTN_UART_BAUD; /* in 1/64, of 16 samples a bit */
     UART->ibrd = divisor / 64;
     UART->fbrd = divisor % 64;
@@ -69,7 +52,7 @@ bool dtn_port_putc(uint8_t byte)
 {
     uint32_t start = dtn_port_ticks();
     while ((UART->fr & FR_TXFF) != 0) {
-        if (dtn_port_ticks() - start > DTN_TICKS_HZ) {
+        if (dtn_port_ticks() - start > DTN_UART_SEND_TICKS) {
             return false;
         }
     }

@@ -1,6 +1,6 @@
 /**
  * @file
- * USART and GPIO of STM32H7 and STM32U5, polled; a board's `uart.c` includes this file after it has named
+ * USART of STM32H7 and STM32U5, polled; a board's `uart.c` includes this file after it has named
  *
  *   BOARD_USART, BOARD_USART_HZ      address and clock of the USART
  *   BOARD_GPIO, BOARD_TX, BOARD_RX   address of the port and the numbers of both pins, 8 to 15
@@ -15,6 +15,7 @@
 #include "board.h"
 #include "deuteron/harness.h"
 #include "deuteron/port.h"
+#include "gpio.h"
 #include "uart.h"
 
 typedef struct {
@@ -34,19 +35,6 @@ DTN_CHECK_OFFSET(usart_t, brr, 0x0C);
 DTN_CHECK_OFFSET(usart_t, isr, 0x1C);
 DTN_CHECK_OFFSET(usart_t, tdr, 0x28);
 
-typedef struct {
-    volatile uint32_t moder;
-    volatile uint32_t otyper;
-    volatile uint32_t ospeedr;
-    volatile uint32_t pupdr;
-    const volatile uint32_t idr;
-    volatile uint32_t odr;
-    volatile uint32_t bsrr;
-    volatile uint32_t lckr;
-    volatile uint32_t afr[2];
-} gpio_t;
-DTN_CHECK_OFFSET(gpio_t, afr, 0x20);
-
 #define USART ((usart_t *)BOARD_USART)
 #define GPIO ((gpio_t *)BOARD_GPIO)
 
@@ -58,12 +46,10 @@ DTN_CHECK_OFFSET(gpio_t, afr, 0x20);
 #define ISR_RXNE (UINT32_C(1) << 5)
 #define ISR_TXE (UINT32_C(1) << 7)
 
-enum { MODE_ALTERNATE = 2 };
-
 static void use_pin(uint32_t pin)
 {
-    GPIO->afr[1] = (GPIO->afr[1] & ~(UINT32_C(15) << 4 * (pin - 8))) | UINT32_C(BOARD_ALTERNATE) << 4 * (pin - 8);
-    GPIO->moder = (GPIO->moder & ~(UINT32_C(3) << 2 * pin)) | (uint32_t)MODE_ALTERNATE << 2 * pin;
+    GPIO->afr[1] = (GPIO->afr[1] & ~(UINT32_C(15) << 4 * (pin - 8))) | (uint32_t)BOARD_ALTERNATE << 4 * (pin - 8);
+    gpio_set_mode(GPIO, pin, GPIO_ALTERNATE);
 }
 
 void dtn_uart_start(void)
@@ -88,7 +74,7 @@ bool dtn_port_putc(uint8_t byte)
 {
     uint32_t start = dtn_port_ticks();
     while ((USART->isr & ISR_TXE) == 0) {
-        if (dtn_port_ticks() - start > DTN_TICKS_HZ) {
+        if (dtn_port_ticks() - start > DTN_UART_SEND_TICKS) {
             return false;
         }
     }

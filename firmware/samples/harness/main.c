@@ -43,7 +43,7 @@ int main(void)
         .program = image->program,
         .core_hz = line_core_hz(),
         .ticks_hz = line_ticks_hz(),
-        .counts = image->counts,
+        .tick_unit = image->tick_unit,
         .core = CPUID,
         .init_error = (uint32_t)error,
         .init_ticks = ticks,

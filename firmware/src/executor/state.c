@@ -116,9 +116,6 @@ static NeutronError find(const dtn_executor_t *executor, dtn_tensor_t *values)
     if (index == bundle->step_count) {
         return dtn_error(DTN_REASON_STATE_SAVED, 0);
     }
-    if (executor->is_stepped) {
-        return dtn_error(DTN_REASON_RUN_STATE, 0);
-    }
     const dtn_step_t *step = &bundle->steps[index];
     dtn_value_tensors(executor, step->first + step->inputs + STATUS, 2, values);
     return ENONE;
@@ -156,7 +153,9 @@ uint32_t dtn_state_bytes(const dtn_bundle_t *bundle)
 static NeutronError find_saved(const dtn_executor_t *executor, const void *data, size_t bytes, dtn_tensor_t *values)
 {
     NeutronError error = find(executor, values);
-    if (error == ENONE && data == NULL) {
+    if (error == ENONE && executor->is_stepped) {
+        error = dtn_error(DTN_REASON_RUN_STATE, 0);
+    } else if (error == ENONE && data == NULL) {
         error = dtn_error(DTN_REASON_NULL_POINTER, 0);
     } else if (error == ENONE && bytes < sizeof(saved_t) + values[TENSORS].bytes) {
         error = dtn_error(DTN_REASON_STATE_SIZE, 0);

@@ -1,6 +1,6 @@
 """Queries: builds, files, profiles, boards, targets, and this installation."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -332,6 +332,8 @@ def profile(
     output: str | Path | None = None,
     force: bool = False,
     baud: int | None = None,
+    time_out: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> "Profiled":
     """Profile a build: times by module, line, operator and kernel.
 
@@ -348,6 +350,8 @@ def profile(
         output: a directory for record, page, trace and other tools' files; none by default.
         force: replace `output`.
         baud: rate of a serial port in bits per second.
+        time_out: seconds after which an emulator, or a run on a board, counts as hung.
+        progress: called with the number of complete runs on a board at a line, and of all.
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
@@ -368,6 +372,8 @@ def profile(
         output=None if output is None else Path(output),
         force=force,
         baud=baud,
+        time_out=time_out,
+        progress=progress,
     )
 
 

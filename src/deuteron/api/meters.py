@@ -1,6 +1,6 @@
 """Measurements of boards: energy from the log of a current meter, and what times say about estimates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
     from deuteron.arch.calibration import OwnBand
+    from deuteron.board.record import StepInfo
     from deuteron.views.energy import Energy
 
 
@@ -24,22 +25,35 @@ def energy(
 
     Args:
         log: the file, with columns for time, current and the pins that the port's `dtn_port_trigger` drives.
-        run: column of the pin that is high during runs.
-        step: column of the pin that is high during steps.
+        run: pin that is high during runs.
+        step: pin that changes at the start of each step.
         volts: the supply, in V, for a log without voltage.
-        firmware: directory of `deuteron firmware`, which names the steps.
+        firmware: directory of `deuteron firmware`, which has number and names of the steps.
 
     Raises:
         DeuteronError: a file cannot be read, or the log has no complete run.
     """
     from deuteron.board import record
-    from deuteron.views import energy as energies
+    from deuteron.views.energy import measure
+    from deuteron.views.energy_log import read_log
 
     if firmware is not None and step is None:
         raise OptionError(f"`{firmware}` names the steps of a run", hint="give their pin too: `--step COLUMN`")
-    titles = tuple(info.title for info in record.read(Path(firmware)).steps) if firmware is not None else ()
-    found = energies.measure(energies.read_log(Path(log), [run, *([step] if step else [])]), run, step, volts)
-    return replace(found, titles=titles) if len(titles) == len(found.steps) else found
+    titles = _titles(record.read(Path(firmware)).steps) if firmware is not None else ()
+    recorded = read_log(Path(log), [run, *([step] if step else [])])
+    found = measure(recorded, run, step, volts, len(titles) or None)
+    return replace(found, titles=titles) if found.steps else found
+
+
+def _titles(steps: "Sequence[StepInfo]") -> tuple[str, ...]:
+    """Return a title for each edge of the step pin: steps that the executor runs in one call have one."""
+    titles: list[str] = []
+    for step in steps:
+        if step.joins_previous:
+            titles[-1] = f"{titles[-1]}; {step.title}"
+        else:
+            titles.append(step.title)
+    return tuple(titles)
 
 
 def calibrate(profiles: Iterable[str | Path] = ()) -> "tuple[OwnBand, ...]":

@@ -21,7 +21,7 @@ static dtn_event_t events[{capacity}];
 const dtn_harness_image_t dtn_harness_image = {{
     .board = "{board}",
     .program = dtn_profile_program,
-    .counts = {counts},
+    .tick_unit = {tick_unit},
     .is_npu_emulated = {emulated},
     .flash_latency_ns = {latency},
     .flash_bytes_per_second = {bandwidth},
@@ -58,7 +58,7 @@ def text(
     events = len(bundle.steps) + (len(bundle.delegates) * _EVENTS_PER_PARTITION if profiling else 0)
     return _TEXT.format(
         board=board,
-        counts="DTN_PROFILE_INSTRUCTIONS" if counts_instructions else "DTN_PROFILE_TIME",
+        tick_unit="DTN_PROFILE_INSTRUCTIONS" if counts_instructions else "DTN_PROFILE_TIME",
         emulated=str(is_npu_emulated).lower(),
         latency=flash.latency_ns,
         bandwidth=flash.bandwidth,

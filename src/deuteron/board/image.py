@@ -14,7 +14,7 @@ from deuteron.board.bundle import Bundle
 from deuteron.board.link import link
 from deuteron.board.override import check_override
 from deuteron.board.record import Arenas, Firmware, FirmwareOptions, Harness, IoCopy, Kernels, StepInfo
-from deuteron.board.tables import Tables
+from deuteron.board.tables import CHANGE, Tables
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
@@ -80,6 +80,8 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         bound = stack.bound(elf, map_file, linked.objects)
         stack.check(bound, bundle.name)
         files = {path.name: path.read_bytes() for path in sorted(work.iterdir()) if path.suffix in _KEPT}
+    tables = Tables.of(bundle)
+    changes = [row[0] == CHANGE for row in tables.steps]
     firmware = Firmware(
         deuteron=version("deuteron"),
         compiler=toolchain.version,
@@ -87,13 +89,16 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         options=options,
         model=bundle.name,
         program_sha256=program_sha256,
-        tables_crc=Tables.of(bundle).crc,
+        tables_crc=tables.crc,
         weights=linked.placement.weights.value,
         arenas=linked.placement.arenas.value,
         kernels=tuple(kernel.name for kernel in kernels),
         inputs=tuple(bundle.values[i] for i in bundle.inputs),
         outputs=tuple(bundle.values[i] for i in bundle.outputs),
-        steps=tuple(StepInfo(step.title, step.source) for step in bundle.steps),
+        steps=tuple(
+            StepInfo(step.title, step.source, joins_previous=changes[i] and i > 0 and changes[i - 1])
+            for i, step in enumerate(bundle.steps)
+        ),
         memories=bundle.memories,
         state=bundle.state,
         regions=linked.regions,

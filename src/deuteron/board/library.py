@@ -62,8 +62,8 @@ _DEVICES = (*_DMA, "sleep", "timer")
 """Drivers for the override and the fetches, with their interrupts; waiting for an NPU needs all but the DMA."""
 _FAULT_INJECTION = "fault_injection"
 _EVENTS = "events"
-_LINE = "uart"
-"""The driver of the serial line, for the harness."""
+_LINE = ("uart", "trigger")
+"""The drivers of the serial line and of the pins for an energy meter, for the harness."""
 _SHARED = {"runner": ("runner/*.c",)}
 """Sources that the applications of all images share."""
 PROFILING = "-DDTN_PROFILING=1"
@@ -138,7 +138,7 @@ def stand_ins(firmwares: Iterable[Firmware]) -> tuple[tuple[Source, ...], tuple[
 
 def port(board: Board, *, dma: bool, fetches: bool, npu: bool = False, line: bool = False) -> tuple[Source, ...]:
     """Return the sources that a board adds for copies by DMA, fetches of weights, its own NPU, or its serial line."""
-    left_out: set[str] = set() if line else {_LINE}
+    left_out: set[str] = set() if line else {*_LINE}
     if not dma:
         left_out.add(_OVERRIDE)
     if not fetches:

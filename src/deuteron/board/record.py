@@ -85,10 +85,17 @@ class FirmwareOptions:
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """A step of the program: its description, and the line of the model if it is known."""
+    """A step of the program.
+
+    Attributes:
+        title: its description.
+        source: the line of the model, empty if it is not known.
+        joins_previous: whether the executor runs it in one call with the step before, as the steps that change a state.
+    """
 
     title: str
     source: str
+    joins_previous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +147,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 9, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 10, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

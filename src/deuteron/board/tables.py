@@ -10,7 +10,7 @@ from typing import Self
 from deuteron.board.bundle import Bundle, Step
 from deuteron.board.state import changes
 
-_CHANGE = 2
+CHANGE = 2
 """`DTN_STEP_CHANGE` of deuteron/bundle.h."""
 
 
@@ -73,7 +73,7 @@ class Tables:
 
 
 def _row(step: Step, first: int, changes_state: bool) -> tuple[int, ...]:
-    kind = _CHANGE if changes_state else int(step.kind)
+    kind = CHANGE if changes_state else int(step.kind)
     return (kind, step.index, first, len(step.inputs), len(step.outputs), len(step.params))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("log", metavar="LOG.csv", type=PATH)
 @click.argument("directory", metavar="DIR", type=PATH, required=False)
 @click.option("--run", metavar="COLUMN", required=True, help="Pin that is high during a run (`D0`).")
-@click.option("--step", metavar="COLUMN", help="Pin that is high during a step (`D1`).")
+@click.option("--step", metavar="COLUMN", help="Pin that changes at each step (`D1`).")
 @click.option("--volts", type=click.FloatRange(0, min_open=True), metavar="V", help="Supply, if the log has none.")
 def command(
     printer: Printer, *, log: Path, directory: Path | None, run: str, step: str | None, volts: float | None
@@ -32,10 +32,12 @@ def command(
     from deuteron import api
 
     energy = api.energy(log, run=run, step=step, volts=volts, firmware=directory)
-    if directory is not None and not energy.titles:
+    if energy.unclear_runs:
+        left = "no step is shown" if not energy.steps else "their steps are left out"
         printer.warn(
-            f"steps are not named: a run has {counted(len(energy.steps), 'pulse')} of `{step}`, and `{directory}` has "
-            "another number of steps"
+            f"`{step}` does not show all steps in {counted(energy.unclear_runs, 'run')} of {len(energy.runs):,} (most "
+            f"often {energy.seen:,} in a run), and {left}: a step is shorter than the time between two samples, or "
+            f"`{directory or log}` is of another program; sample faster, or lower the clock of the core"
         )
     if energy.gaps:
         longest = max(energy.gaps, key=lambda gap: gap.seconds)
@@ -58,7 +60,8 @@ def _json(energy: "Energy") -> dict[str, object]:
     steps = [{"title": title, **plain(pulse)} for title, pulse in zip(names, energy.steps, strict=True)]
     runs = [plain(one.whole) for one in energy.runs]
     mean = {"joules": energy.joules, "idle_watts": energy.idle_watts}
-    return {"schema": 1, "kind": "measured", "cut_runs": energy.cut_runs, **mean, "runs": runs, "steps": steps}
+    left_out = {"cut_runs": energy.cut_runs, "unclear_runs": energy.unclear_runs}
+    return {"schema": 2, "kind": "measured", **left_out, **mean, "runs": runs, "steps": steps}
 
 
 def _lines(energy: "Energy") -> Iterator[str]:
@@ -83,6 +86,6 @@ def _lines(energy: "Energy") -> Iterator[str]:
             f"{i}{': ' if name else ''}{name}"
         )
     if not energy.titles:
-        yield "  steps whose pins are high without a pause of a sample between them count as one; DIR names the steps"
+        yield "  steps that are shorter than the time between two samples may be missing; DIR tells how many there are"
     if few := sum(pulse.samples < FEW for pulse in energy.steps):
         yield f"  {counted(few, 'step')} with fewer than {FEW} samples: raise the sampling rate to tell them apart"

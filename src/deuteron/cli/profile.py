@@ -50,6 +50,12 @@ BY = ("module", "line", "operator", "kernel")
 @click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
 @click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; by default modules form a tree.")
 @click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, and one for the others.")
+@click.option(
+    "--time-out",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Time after which an emulator, or a run on a board, counts as hung.",
+)
 @click.option("--force", is_flag=True, help="Replace OUT if it exists; the default OUT is always replaced.")
 def command(
     printer: Printer,
@@ -69,6 +75,7 @@ def command(
     by: tuple[str, ...],
     sort: str | None,
     top: int | None,
+    time_out: float | None,
     force: bool,
 ) -> None:
     """Run a build, TFLite file or .pte and show its time by module, line, operator and kernel call.
@@ -85,6 +92,7 @@ def command(
     if compare is not None:
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events}
         others |= {"DIR": directory, "--output": output, "--force": force, "--ticks-per-second": ticks_per_second}
+        others |= {"--time-out": time_out}
         _refuse("`--compare` reads two profiles: it runs and writes nothing", others)
         _refuse("`--compare` always shows the largest changes first", {"--sort": sort})
         if printer.as_json:
@@ -104,11 +112,12 @@ def command(
         tflite.check_unused(directory)
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
         others |= {"--target": target, "--etrecord": etrecord, "--force": force, "--ticks-per-second": ticks_per_second}
+        others |= {"--time-out": time_out}
         _refuse(f"`{directory}` is a profile: this shows its tables and runs nothing", others)
         _show(printer, api.read_profile(directory), by, sort, top)
         return
     if from_events is not None:
-        _refuse("`--from-events` runs nothing", {"--on": on, "--runs": runs, "--input": inputs})
+        _refuse("`--from-events` runs nothing", {"--on": on, "--runs": runs, "--input": inputs, "--time-out": time_out})
     else:
         _refuse("a run on this host uses the host's clock", {"--ticks-per-second": ticks_per_second})
     if on == "sim":
@@ -124,7 +133,7 @@ def command(
 
         build = build_directory(directory, target, etrecord=etrecord, tflite=tflite, profiling=True)
         samples = read_samples(api.read_manifest(build), inputs)
-    with printer.work(f"profiling on {'board' if from_events else place}"):
+    with printer.work(f"profiling on {'board' if from_events else place}") as progress:
         profiled = api.profile(
             directory,
             target=target,
@@ -138,6 +147,8 @@ def command(
             output=output or default_output(directory, folder),
             force=force,
             baud=baud,
+            time_out=time_out,
+            progress=lambda done, of: progress("runs", done, of),
         )
     _show(printer, profiled.profile, by, sort, top)
     note_missing_facts(printer, directory, target, etrecord)

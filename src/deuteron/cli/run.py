@@ -13,7 +13,7 @@ from deuteron.cli.flash_options import flash_options
 from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
-from deuteron.errors import OptionError
+from deuteron.errors import BoardError, OptionError, counted
 
 if TYPE_CHECKING:
     from deuteron.builds.options import TfliteOptions
@@ -150,6 +150,7 @@ def command(
     at a line must have firmware with `--harness serial`.
     """
     from deuteron import api
+    from deuteron.board.harness.program import UnfinishedError
     from deuteron.views.run import samples as files
     from deuteron.views.run import stream as streams
 
@@ -197,19 +198,37 @@ def command(
         printer.warn(f"{len(bad)} of {len(data)} samples hold NaN or infinite values, the first is sample {bad[0]}")
     if on:
         note_missing_facts(printer, path, target, etrecord)
-    if outputs or not compare or streamed:
-        with printer.work("running") as progress:
-            if streamed:
-                runs = list(streamed.run(data))
-                data, results = [sample for sample, _ in runs], [tuple(outputs) for _, outputs in runs]
-            else:
-                results = subject.run(data, progress)
-        files.write_outputs(outputs, results)
-        for written in outputs:
-            printer.note(f"wrote `{written}`")
+    # A board always runs here, where its samples are reported, and a comparison takes the outputs.
+    if outputs or not compare or streamed or (on and compare == "host"):
+        results: list[Sample] = []
+        try:
+            with printer.work("running") as progress:
+                if streamed:
+                    complete: list[Sample] = []
+                    for sample, ran in streamed.run(data):
+                        complete.append(sample)
+                        results.append(tuple(ran))
+                    data = complete
+                else:
+                    results = subject.run(data, progress)
+        except BoardError as e:
+            results = e.outputs if isinstance(e, UnfinishedError) else results
+            if results:
+                _write(printer, outputs, results, f" with the {counted(len(results), 'finished sample')}")
+            raise
+        _write(printer, outputs, results)
         if not compare:
             _report(printer, results, subject)
     return _compare(printer, subject, None if compare == "float" else data) if compare else 0
+
+
+def _write(printer: Printer, outputs: "Sequence[Path]", results: "Sequence[Sample]", which: str = "") -> None:
+    """Write the outputs to their files, and say so; `which` ends the sentence."""
+    from deuteron.views.run import samples as files
+
+    files.write_outputs(outputs, results)
+    for written in outputs:
+        printer.note(f"wrote `{written}`{which}")
 
 
 def _report(printer: Printer, results: "Sequence[Sample]", subject: "Subject") -> None:
@@ -236,7 +255,7 @@ def _compare(printer: Printer, subject: "Subject", data: "Sequence[Sample] | Non
         if data is None:
             comparison = subject.compare_floats(progress)
         else:
-            comparison = subject.compare(data, lambda done, of: progress("samples", done, of))
+            comparison = subject.compare(data, lambda done, of: progress("samples or steps", done, of))
     if printer.as_json:
         printer.json(comparison.to_json())
     else:

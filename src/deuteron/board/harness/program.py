@@ -1,19 +1,36 @@
 """A program on a board at the end of a line: checks that it is the right one, and runs samples."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import Value
-from deuteron.board.harness.client import Area, Client, Identity, RestartedError, RunResult
+from deuteron.board.harness.client import Client, RestartedError
+from deuteron.board.harness.protocol import STEP_EVENT, Area, Identity, RunResult
 from deuteron.board.host_executor import error_text
 from deuteron.errors import BoardError, FormatError, InputError
 
 RESTARTS = 3
 """Restarts of a board during samples, after which they are given up."""
 
-_STEP = 1
 _WRAP = 1 << 32
+_MISSING_PERIODS = 0.75
+"""Periods of the counter that the host's clock must show in addition: its rate and the board's differ by percents."""
+
+
+class UnfinishedError(BoardError):
+    """Some samples have finished, and a later one has not.
+
+    Attributes:
+        runs: those of the finished samples, in order.
+    """
+
+    runs: Sequence["BoardRun"] = ()
+
+    @property
+    def outputs(self) -> list[tuple[Array, ...]]:
+        """Return the outputs of the finished samples."""
+        return [run.outputs for run in self.runs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +68,7 @@ class BoardRun:
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
         """Return the number and the ticks of each step."""
-        return tuple((index, (stop - start) % _WRAP) for kind, index, start, stop in self.events if kind == _STEP)
+        return tuple((index, (stop - start) % _WRAP) for kind, index, start, stop in self.events if kind == STEP_EVENT)
 
     @property
     def ticks(self) -> int:
@@ -59,6 +76,23 @@ class BoardRun:
         ticks = (self.result.stop - self.result.start) % _WRAP
         rounds = max(0, sum(length for _, length in self.steps) - ticks + _WRAP - 1) // _WRAP
         return ticks + rounds * _WRAP
+
+    def untimed(self, identity: Identity) -> str | None:
+        """Return why the ticks of the run are not its time, or None.
+
+        A step that is longer than a period of the counter is measured modulo the period. The host's clock shows it,
+        except for emulated cores, whose ticks are not time.
+        """
+        if identity.counts_instructions:
+            return None
+        missing = self.result.seconds - self.ticks / identity.ticks_hz
+        period = _WRAP / identity.ticks_hz
+        if missing < _MISSING_PERIODS * period:
+            return None
+        return (
+            f"the run took {self.result.seconds:.1f} s by the host's clock, and its steps {missing:.1f} s less: a step "
+            f"is longer than the {period:.1f} s in which the board's counter wraps, or the line was silent for so long"
+        )
 
 
 @dataclass(slots=True)
@@ -145,45 +179,80 @@ class BoardProgram:
             hint="run it in the emulator with `--on an505` or another board to see whether the program is at fault",
         )
 
+    def restart(self, error: RestartedError, place: str) -> None:
+        """Start a new session after a restart of the board.
+
+        Raises:
+            BoardError: the board has restarted more than RESTARTS times; `place` says where it did so last.
+        """
+        self.restarts += 1
+        if self.restarts > RESTARTS:
+            message = f"the board restarted {self.restarts} times, last in {place}"
+            raise BoardError(message, where=error.where, hint=error.hint) from error
+        self.connect()
+
+    def run_each(self, samples: Iterable[Sequence[Array]], resets: Collection[int] | None) -> Iterator[BoardRun]:
+        """Yield the run of one sample after the other; after a restart of the board, repeat the samples of its state.
+
+        Args:
+            samples: inputs of each run; the next one is read after the run of the one before.
+            resets: numbers of the samples that start from the initial state, the first always; None for all.
+
+        Raises:
+            BoardError: the board restarts more than RESTARTS times, or fails otherwise.
+        """
+        history: list[Sequence[Array]] = []  # samples since the initial state, which a program without state ignores
+        for number, sample in enumerate(samples):
+            if resets is None or number in resets or not self.client.identity.state_bytes:
+                history.clear()
+            history.append(sample)
+            yield self._run_last(history, number)
+
+    def _run_last(self, history: Sequence[Sequence[Array]], number: int) -> BoardRun:
+        """Return the run of the last sample; after a restart, run the others before it again."""
+        done = len(history) - 1
+        while True:
+            try:
+                run = self.run(history[done], is_reset=done == 0)
+                done += 1
+                if done == len(history):
+                    return run
+            except RestartedError as e:
+                self.restart(e, f"sample {number}")
+                done = 0
+
     def run_all(
         self,
         samples: Sequence[Sequence[Array]],
         resets: Collection[int] | None,
         progress: Callable[[int, int], object] | None = None,
     ) -> list[BoardRun]:
-        """Run samples in order; after a restart of the board, go on from the last sample with the initial state.
+        """Return the runs of samples, as `run_each` gives them.
 
         Args:
             samples: inputs of each run.
-            resets: numbers of the samples that start from the initial state, the first always; None for all.
+            resets: as of `run_each`.
             progress: called with the number of complete samples and of all.
 
         Raises:
-            BoardError: the board restarts more than RESTARTS times, or fails otherwise; the message has the number of
-                finished samples.
+            UnfinishedError: the board fails after some samples.
+            BoardError: it fails in the first sample.
         """
         runs: list[BoardRun] = []
-        try:
-            while len(runs) < len(samples):
-                number = len(runs)
+
+        def reported() -> Iterator[Sequence[Array]]:
+            for number, sample in enumerate(samples):
                 if progress is not None:
                     progress(number, len(samples))
-                is_reset = number == 0 or resets is None or number in resets
-                try:
-                    runs.append(self.run(samples[number], is_reset=is_reset))
-                except RestartedError as e:
-                    self.restarts += 1
-                    if self.restarts > RESTARTS:
-                        message = f"the board restarted {self.restarts} times, last in sample {number}"
-                        raise BoardError(message, where=e.where, hint=e.hint) from e
-                    self.connect()
-                    while runs and not is_reset:
-                        number = len(runs) - 1
-                        is_reset = number == 0 or resets is None or number in resets
-                        runs.pop()
-        except (BoardError, FormatError) as e:
+                yield sample
+
+        try:
+            runs.extend(self.run_each(reported(), resets))  # which keeps the finished ones after an error
+        except (BoardError, FormatError, InputError) as e:
             if not runs:
                 raise
             finished = f"{len(runs):,} of {len(samples):,} samples had finished"
-            raise e.relocate(e.where, f"{e.message}; {finished}") from e
+            error = UnfinishedError(f"{e.message}; {finished}", where=e.where, hint=e.hint)
+            error.runs = runs
+            raise error from e
         return runs

@@ -48,15 +48,26 @@ class BoardProfile:
     warnings: tuple[str, ...] = ()
 
 
-def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> BoardProfile:
-    """Profile runs on a board in an emulator, with firmware made for profiling."""
+def profile(
+    build: Build,
+    name: str,
+    inputs: Sequence[Sequence[Array]],
+    event_capacity: int = 0,
+    *,
+    time_out: float | None = None,
+) -> BoardProfile:
+    """Profile runs on a board in an emulator, with firmware made for profiling.
+
+    The emulator counts as hung after `time_out` seconds, or the default.
+    """
     chosen = boards.load_emulated(name)
     options = firmwares.FirmwareOptions(use_profiling=True)
     with tempfile.TemporaryDirectory(prefix="deuteron-profile-") as scratch:
         directory = Path(scratch) / "firmware"
         built = image.build(build.directory, chosen, options, Toolchain.find(image.OBJECTS))
         image.write(built, directory, force=False)
-        report = qemu.run(directory, built.record, chosen, inputs, event_capacity=event_capacity)
+        limit = qemu.TIME_OUT if time_out is None else time_out
+        report = qemu.run(directory, built.record, chosen, inputs, event_capacity=event_capacity, time_out=limit)
     received = board.read(report.packets, build.program_sha256, PACKETS)
     stream = stream_of(build, received.packets, PACKETS)
     running = replace(build, sections=_sections(built.record), arena=arena_planning(build.directory))

@@ -1,9 +1,10 @@
 """Profiles of runs on a board at the end of a line: measured times of each step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from deuteron.board import image
+from deuteron.errors import BoardError
 from deuteron.runtime.host import Array
 from deuteron.views.events.sources import packets
 from deuteron.views.memory import arena_planning
@@ -12,19 +13,34 @@ from deuteron.views.profile import subject as builds
 from deuteron.views.profile.estimates import with_estimates
 from deuteron.views.profile.on_board import BoardProfile
 from deuteron.views.profile.subject import Build
-from deuteron.views.run.line import NPU_EMULATED, LineOptions, connected, expected_of_build
+from deuteron.views.run.line import LineOptions, connected, expected_of_build
+from deuteron.views.run.line_report import NPU_EMULATED
 
 
-def profile(build: Build, options: LineOptions, inputs: Sequence[Sequence[Array]]) -> BoardProfile:
+def profile(
+    build: Build,
+    options: LineOptions,
+    inputs: Sequence[Sequence[Array]],
+    progress: Callable[[int, int], object] | None = None,
+) -> BoardProfile:
     """Profile runs on the board at a line, whose firmware was made from the build.
 
+    `progress` is called with the number of complete runs and of all.
+
     Raises:
-        BoardError: the board does not answer, or fails.
+        BoardError: the board does not answer, or fails, or its counter is too short for a step.
         InputError: it has another program.
     """
     expected = expected_of_build(build.directory, image.bundle_of(build.directory))
     with connected(options, expected) as (program, identity):
-        runs = program.run_all(inputs, None)
+        runs = program.run_all(inputs, None, progress)
+    if reason := next((reason for run in runs if (reason := run.untimed(identity))), None):
+        raise BoardError(
+            f"the times of the steps are not known: {reason}",
+            where=options.name,
+            hint="lower the rate of the counter (`DTN_BOARD_COUNTER`, `DTN_TICKS_HZ` and `tick_hz` of the port), or "
+            "run again if the line was silent",
+        )
     sent = b"".join(
         packets.write(
             identity.program_sha256,

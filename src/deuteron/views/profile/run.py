@@ -1,7 +1,7 @@
 """Runs builds for profiles, and writes the files of profiles."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +62,8 @@ def profile_build(
     output: Path | None = None,
     force: bool = False,
     baud: int | None = None,
+    time_out: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Profiled:
     """Profile runs of a build.
 
@@ -78,6 +80,8 @@ def profile_build(
         output: a directory to write; the default one is always replaced, another with `force` only.
         force: replace `output`.
         baud: rate of a serial port in bits per second.
+        time_out: seconds after which an emulator, or a run on a board, counts as hung.
+        progress: called with the number of complete runs on a board at a line, and of all.
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
@@ -86,6 +90,12 @@ def profile_build(
     place = board.PLACE if events or is_line(on) else on
     if baud is not None and not is_line(on):
         raise OptionError("`--baud` is for a serial port", hint="name the port with `--on serial:PORT`")
+    if time_out is not None and place in ("host", "sim"):
+        raise OptionError(
+            f"`--time-out` is for boards, and the profile is of `{place}`", hint="leave it out, or add `--on LINE`"
+        )
+    if time_out is not None and events is not None:
+        raise OptionError("`--from-events` runs nothing", hint="leave out `--time-out`")
     if place not in (*PLACES, board.PLACE):
         listed = ", ".join(f"`{name}`" for name in PLACES)
         raise OptionError(
@@ -103,9 +113,9 @@ def profile_build(
             check_inputs(build.manifest, sample)
         chosen = repeated(samples, runs)
         if is_line(on):
-            sent = on_line.profile(build, LineOptions(on, baud), chosen)
+            sent = on_line.profile(build, LineOptions(on, baud, time_out), chosen, progress)
         else:
-            sent = profile_and_packets(build, ProfileRequest(place, chosen))
+            sent = profile_and_packets(build, ProfileRequest(place, chosen, time_out))
     written = () if output is None else write(sent.profile, build, output, sent.packets)
     warnings = (*build.warnings, *sent.warnings, *builds.warnings(build, sent.profile))
     return Profiled(sent.profile, warnings, tuple(written))
@@ -118,10 +128,12 @@ class ProfileRequest:
     Attributes:
         on: one of PLACES.
         inputs: one set per run.
+        time_out: seconds after which an emulator counts as hung; None for the default.
     """
 
     on: str
     inputs: Sequence[Sequence[Array]] = ()
+    time_out: float | None = None
 
 
 def profile(build: Build, wanted: ProfileRequest) -> record.Profile:
@@ -134,7 +146,7 @@ def profile_and_packets(build: Build, wanted: ProfileRequest) -> board.BoardProf
     if wanted.on in ("host", "sim"):
         stream = _on_host(build, wanted.inputs) if wanted.on == "host" else _simulated(build)
         return board.BoardProfile(builds.profile(build, wanted.on, stream))
-    return board.profile(build, wanted.on, wanted.inputs)
+    return board.profile(build, wanted.on, wanted.inputs, time_out=wanted.time_out)
 
 
 def _simulated(build: Build) -> Stream:

@@ -133,12 +133,19 @@ class OnBoard(Subject):
         return self._ran.outputs
 
     def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
-        """Yield the outputs for one sample after the other, each in its own emulator; `text` reports on all."""
+        """Yield the outputs for one sample after the other, each in its own emulator; `text` reports on all.
+
+        A program that keeps state first repeats the samples since its initial state: an emulator starts with that.
+        """
         counted: list[qemu.EmulatorRun] = []
+        history: list[Sample] = []
         with self._linked() as (directory, firmware):
-            for sample in samples:
-                report = qemu.run(directory, firmware, self._board, [sample], time_out=self._time_out)
-                (run,) = report.runs
+            for number, sample in enumerate(samples):
+                if self.resets is None or number in self.resets or firmware.state is None:
+                    history.clear()
+                history.append(sample)
+                report = qemu.run(directory, firmware, self._board, history, time_out=self._time_out, resets=(0,))
+                run = report.runs[-1]
                 counted.append(replace(run, outputs=()))
                 self._ran = _Run((), firmware, replace(report, runs=tuple(counted)))
                 yield list(run.outputs)

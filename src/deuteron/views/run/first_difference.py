@@ -1,159 +1,24 @@
 """Finds the first step whose result on a board differs from the host's, and what explains it."""
 
-import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, StepKind, Value
-from deuteron.board.harness.client import Area
+from deuteron.board.harness.client import ChangedError, RestartedError
 from deuteron.board.harness.program import BoardProgram
+from deuteron.board.harness.protocol import Area
 from deuteron.board.host_executor import HostExecutor
 from deuteron.errors import BoardError
+from deuteron.views.run.step_difference import Finding, StepDifference
 
 _LINE = 32
 """Bytes of a line of the data cache of a Cortex-M7, M55 and M85."""
 
 _FLOATS = (ElementType.F32, ElementType.F64)
-
-
-class Finding(Enum):
-    """Classification of a difference; the value describes it."""
-
-    CONSTANT = "a constant that the step reads has other bytes on the board"
-    INPUT = "an input of the step was right when it was written, and has changed since"
-    STEP = "the inputs of the step are right, and its result is not"
-    RESULT = "the result of the step is wrong; whether all its inputs are right is unknown"
-    UNINTERRUPTED = "step by step all results are right; they differ in runs without a pause between steps"
-    NOT_AGAIN = "step by step, and in another run, all results are right"
-    HOST = "the results of all steps are those of the host's executor, whose outputs differ from the reference's"
-
-
-_CAUSES: Mapping[Finding, Sequence[str]] = {
-    Finding.CONSTANT: (
-        "the image is not completely loaded, or its flash or external memory is damaged",
-        "the memory of the weights is read too fast: wait states, clock of the external flash",
-    ),
-    Finding.INPUT: (
-        "a DMA or another master writes to this memory, or a DMA ended later than its wait said",
-        "a line of the data cache was invalidated before it was cleaned, or not invalidated after a DMA",
-        "the stack or another buffer overlaps the arena: see `deuteron firmware` for its map",
-    ),
-    Finding.UNINTERRUPTED: (
-        "a DMA or the NPU has not ended when the next step starts: check the waits of the port",
-        "a line of the data cache is not cleaned or invalidated in time: check `dtn_port_cache_clean` and "
-        "`dtn_port_cache_invalidate`",
-    ),
-    Finding.NOT_AGAIN: (
-        "an unstable clock or supply, an interrupt that changes registers, or a DMA with a race",
-        "run more samples to see how often it happens",
-    ),
-    Finding.HOST: ("a defect of Deuteron: please report the build",),
-}
-_NPU_CAUSES = (
-    "the data cache is not cleaned before the NPU reads, or not invalidated after it wrote",
-    "weights were still being fetched: the port's wait for a fetch returns too early",
-    "the clock or the configuration of the NPU, or another version of it",
-)
-_FLOAT_CAUSES = (
-    "compiler options that change floating point: `-ffast-math`, contraction, flush-to-zero, another C library",
-    "FPU flags of the core that differ between the library and the image",
-)
-_CPU_CAUSES = (
-    "compiler options or core flags of the image, or a kernel that was replaced or changed",
-    "an interrupt handler that does not save the FPU's or the vector registers",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class StepDifference:
-    """The first difference of a sample.
-
-    Attributes:
-        sample: its number.
-        finding: what is known.
-        step: number of the step, -1 without one.
-        title: description of the step.
-        source: the model's line, empty if unknown.
-        value: description of the tensor that differs.
-        elements, of: number of elements that differ, and of all.
-        index: of the first one that differs.
-        board, host: its values.
-        written_by: number of the step that wrote the tensor, -1 for an input of the program, the state or a constant.
-        lines: whether all differing bytes are in whole data cache lines.
-        is_npu: whether the step runs on an NPU.
-        is_float: whether its tensors are floating point.
-    """
-
-    sample: int
-    finding: Finding
-    step: int = -1
-    title: str = ""
-    source: str = ""
-    value: str = ""
-    elements: int = 0
-    of: int = 0
-    index: tuple[int, ...] = ()
-    board: float = 0
-    host: float = 0
-    written_by: int = -1
-    lines: bool = False
-    is_npu: bool = False
-    is_float: bool = False
-
-    @property
-    def causes(self) -> tuple[str, ...]:
-        """Return the usual causes, the likeliest first."""
-        if self.finding not in (Finding.STEP, Finding.RESULT):
-            return tuple(_CAUSES[self.finding])
-        kind = _NPU_CAUSES if self.is_npu else _FLOAT_CAUSES if self.is_float else _CPU_CAUSES
-        cache = ("whole cache lines differ: one was not cleaned or not invalidated",) if self.lines else ()
-        return (*cache, *kind)
-
-    def text(self) -> str:
-        """Return the report."""
-        return "\n".join(self._text())
-
-    def _text(self) -> Iterator[str]:
-        if self.step < 0:
-            yield f"sample {self.sample}: {self.finding.value}"
-        else:
-            yield f"first difference of sample {self.sample}: step {self.step}, {self.title}"
-            if self.source:
-                yield f"  {self.source}"
-            yield f"  {self.finding.value}"
-            yield (
-                f"  {self.value}: {self.elements} of {self.of} elements differ, first at {list(self.index)}: "
-                f"{self.board:g} on the board, {self.host:g} on the host"
-            )
-            if self.finding is Finding.INPUT:
-                yield "  it was written " + (
-                    f"by step {self.written_by}" if self.written_by >= 0 else "by the host or an earlier run"
-                )
-        yield "  usual causes:"
-        yield from (f"    {cause}" for cause in self.causes)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the difference as plain values."""
-        return {
-            "sample": self.sample,
-            "finding": self.finding.name.lower(),
-            "step": self.step,
-            "title": self.title,
-            "source": self.source,
-            "value": self.value,
-            "elements": self.elements,
-            "of": self.of,
-            "index": list(self.index),
-            "board": _json_number(self.board),
-            "host": _json_number(self.host),
-            "written_by": self.written_by,
-            "causes": list(self.causes),
-        }
 
 
 def find(
@@ -163,11 +28,12 @@ def find(
     sample: Sequence[Array],
     number: int,
     reference: Sequence[Array],
+    progress: Callable[[int, int], object] | None = None,
 ) -> StepDifference:
     """Run a sample step by step on the board and on the host, and return the first difference.
 
     One run compares the checksum of each result that a later step or the caller reads. If all are equal, runs without
-    pauses are bisected, because a late DMA may need them to show.
+    pauses are bisected, because a late DMA may need them to show. After a restart of the board the search begins again.
 
     Args:
         bundle: the program.
@@ -176,9 +42,18 @@ def find(
         sample: its inputs.
         number: its number.
         reference: the outputs that the board's differ from.
+        progress: called with the number of compared steps and of all.
+
+    Raises:
+        BoardError: the board restarts too often, or fails otherwise.
     """
-    search = _Search(bundle, program, history, sample, number)
-    found = search.step_by_step() or search.uninterrupted()
+    search = _Search(bundle, program, history, sample, number, progress)
+    while True:
+        try:
+            found = search.step_by_step() or search.uninterrupted()
+            break
+        except RestartedError as e:
+            program.restart(e, f"the search for the first wrong step of sample {number}")
     if found.finding is Finding.NOT_AGAIN and not search.is_reference(reference):
         return StepDifference(number, Finding.HOST)
     return found
@@ -194,7 +69,9 @@ class _Search:
         history: Sequence[Sequence[Array]],
         sample: Sequence[Array],
         number: int,
+        progress: Callable[[int, int], object] | None,
     ) -> None:
+        self._progress = progress
         self._bundle = bundle
         self._program = program
         self._history = history
@@ -242,6 +119,8 @@ class _Search:
         self._start()
         done = 0
         for index, written in enumerate(self._results):
+            if self._progress is not None:
+                self._progress(index, len(self._results))
             if done <= index:
                 done = self._run(index + 1, resume=done > 0)
             for output in self._live[index]:
@@ -262,16 +141,18 @@ class _Search:
     def uninterrupted(self) -> StepDifference:
         """Find the first point of a run without pauses where a live value differs, by bisection."""
         count = len(self._results)
-        if self._differing_at(count) is None:
+        differing = self._differing_at(count)
+        if differing is None:
             return StepDifference(self._number, Finding.NOT_AGAIN)
         low, high = 0, count  # all values are right after `low` steps, one is wrong after `high`
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._differing_at(middle) is None else (low, middle)
-        found = self._differing_at(high)
-        if found is None:
-            return StepDifference(self._number, Finding.NOT_AGAIN)
-        return self._difference(Finding.UNINTERRUPTED, high - 1, *found)
+            found = self._differing_at(middle)
+            low, high, differing = (middle, high, differing) if found is None else (low, middle, found)
+        again = self._differing_at(high)
+        if again is None:
+            return self._without_bytes(Finding.SOMETIMES, high - 1, differing[0])
+        return self._difference(Finding.UNINTERRUPTED, high - 1, *again)
 
     def _differing_at(self, steps: int) -> tuple[int, bytes] | None:
         """Return a value that differs after a run of at least that many steps, and its bytes on the host."""
@@ -291,6 +172,8 @@ class _Search:
         stops before the step.
         """
         result = self._difference(Finding.STEP, index, output, self._results[index][output])
+        if result.finding is Finding.UNSTABLE:
+            return result
         inputs = self._bundle.steps[index].inputs
         overwritten = [value for value in inputs if self._is_overwritten(value, index, done)]
         is_known = True
@@ -306,7 +189,7 @@ class _Search:
             elif self._differs(value, wanted):
                 is_constant = self._bundle.values[value].memory >= MEMORY_CONSTANT
                 return self._difference(Finding.CONSTANT if is_constant else Finding.INPUT, index, value, wanted)
-        return result if is_known or result.finding is not Finding.STEP else replace(result, finding=Finding.RESULT)
+        return result if is_known else replace(result, finding=Finding.RESULT)
 
     def _is_overwritten(self, value: int, index: int, done: int) -> bool:
         """Return true if steps from `index` on write to a value; a partition also writes to the working memory."""
@@ -368,10 +251,13 @@ class _Search:
 
     def _difference(self, finding: Finding, index: int, value: int, wanted: bytes) -> StepDifference:
         info, step = self._bundle.values[value], self._bundle.steps[index]
-        found = self._program.client.read(Area.VALUE, value, len(wanted))
+        try:
+            found = self._program.client.read(Area.VALUE, value, len(wanted))
+        except ChangedError:
+            found = wanted  # right at one of the two reads, or at none: it changes while no step runs
         raw = np.frombuffer(found, np.uint8) != np.frombuffer(wanted, np.uint8)
         if not raw.any():
-            return StepDifference(self._number, Finding.NOT_AGAIN)
+            return self._without_bytes(Finding.UNSTABLE, index, value)
         ours, theirs = from_bytes(info, found), from_bytes(info, wanted)
         bits = np.dtype(f"u{ours.dtype.itemsize}")
         where = np.argwhere(np.ascontiguousarray(ours).view(bits) != np.ascontiguousarray(theirs).view(bits))
@@ -386,12 +272,25 @@ class _Search:
             elements=len(where),
             of=ours.size,
             index=first,
-            board=float(ours[first]),
-            host=float(theirs[first]),
+            board=ours[first],
+            host=theirs[first],
             written_by=self._writer(index, value) if finding is Finding.INPUT else -1,
-            lines=_fills_lines(raw, info.offset),
+            fills_lines=_fills_lines(raw, info.offset),
             is_npu=step.kind is StepKind.DELEGATE,
             is_float=any(self._bundle.values[v].type in _FLOATS for v in (*step.inputs, *step.outputs)),
+        )
+
+    def _without_bytes(self, finding: Finding, index: int, value: int) -> StepDifference:
+        """Return a difference of a value whose wrong bytes are gone."""
+        step = self._bundle.steps[index]
+        return StepDifference(
+            self._number,
+            finding,
+            step=index,
+            title=step.title,
+            source=step.source,
+            value=self._bundle.values[value].note,
+            is_npu=step.kind is StepKind.DELEGATE,
         )
 
 
@@ -439,8 +338,3 @@ def _fills_lines(differs: "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]", off
     where = np.flatnonzero(differs) + offset
     lines = len(set((where // _LINE).tolist()))
     return len(where) > lines * _LINE // 2 and lines * _LINE < len(differs)
-
-
-def _json_number(value: float) -> float | str:
-    """Return a number of JSON; text for NaN and infinities, which JSON has not."""
-    return value if math.isfinite(value) else str(value)

@@ -5,26 +5,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deuteron.board import image, qemu, record
+from deuteron.board import image, record
 from deuteron.board.arrays import dtype_name
 from deuteron.board.bundle import Bundle
-from deuteron.board.harness.client import Client, Identity
+from deuteron.board.harness.client import Client
 from deuteron.board.harness.line import open_line
-from deuteron.board.harness.program import BoardProgram, BoardRun, Expected
+from deuteron.board.harness.program import BoardProgram, BoardRun, Expected, UnfinishedError
+from deuteron.board.harness.protocol import Area, Identity
 from deuteron.board.tables import Tables
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import InternalError, OptionError
+from deuteron.errors import BoardError, DeuteronError, FormatError, InputError, InternalError, OptionError
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare.board import HostComparison, compare
-from deuteron.views.run import first_difference
+from deuteron.views.run import first_difference, line_report
 from deuteron.views.run.board import Model
-from deuteron.views.run.first_difference import StepDifference
 from deuteron.views.run.host import BuildOnHost
+from deuteron.views.run.line_report import Ran
+from deuteron.views.run.step_difference import StepDifference
 from deuteron.views.run.subjects import Progress, Subject
 from deuteron.views.run.tflite import BundleOnHost
 
-NPU_EMULATED = "counts of NPU steps are those of the core, which emulates the NPU; they are not NPU times"
+_LARGE = 16 << 10
+"""Bytes from which the transfer of a tensor is reported in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,17 @@ def _expected(build: Path | None, bundle: Bundle | None, firmware: record.Firmwa
 
 @dataclass(frozen=True, slots=True)
 class LineComparison:
-    """Outputs of a board compared with the host's, with the first step that differs in the first wrong sample."""
+    """Outputs of a board compared with the host's, with the first step that differs in the first wrong sample.
+
+    Attributes:
+        outputs: the comparison.
+        first: the first step that differs; None if all bits are equal, or the search has failed.
+        search_error: why the search has failed; None if it has not.
+    """
 
     outputs: HostComparison
     first: StepDifference | None
+    search_error: DeuteronError | None = None
 
     @property
     def passed(self) -> bool:
@@ -89,27 +99,18 @@ class LineComparison:
 
     def text(self) -> str:
         """Return the report."""
-        return self.outputs.text() if self.first is None else f"{self.outputs.text()}\n\n{self.first.text()}"
+        parts = [self.outputs.text()]
+        if self.first is not None:
+            parts.append(self.first.text())
+        if self.search_error is not None:
+            parts.append(f"the search for the first step that differs has failed: {self.search_error}")
+        return "\n\n".join(parts)
 
     def to_json(self) -> Mapping[str, object]:
         """Return the report as plain values."""
         first = None if self.first is None else self.first.to_json()
-        return {**self.outputs.to_json(), "first_difference": first}
-
-
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """The last runs: samples, the board, and what it did."""
-
-    samples: Sequence[Sample]
-    identity: Identity
-    runs: Sequence[BoardRun]
-    sent_again: int
-    restarts: int
-
-    @property
-    def outputs(self) -> list[Sample]:
-        return [run.outputs for run in self.runs]
+        error = None if self.search_error is None else str(self.search_error)
+        return {**self.outputs.to_json(), "first_difference": first, "search_error": error}
 
 
 class OnLine(Subject):
@@ -123,7 +124,7 @@ class OnLine(Subject):
         self._options = options
         self._host = host
         self.is_compiled = host is None
-        self._ran: _Ran | None = None
+        self._ran: Ran | None = None
         self._firmware: record.Firmware | None = None
         if (path / record.FILE.name).is_file():
             self._firmware = record.read(path)
@@ -167,41 +168,48 @@ class OnLine(Subject):
     ) -> list[Sample]:
         """Return the outputs for each sample; `resets` are used in place of the attribute unless None."""
         with connected(self._options, self._expected) as (program, identity):
-            return self._run(program, identity, samples, progress, resets)
+            report = None if progress is None else _reporting(program, progress, f"on {identity.board}")
+            return self._run(program, identity, samples, report, resets)
 
     def _run(
         self,
         program: BoardProgram,
         identity: Identity,
         samples: Sequence[Sample],
-        progress: Progress | None,
+        progress: Callable[[int, int], object] | None,
         resets: Collection[int] | None,
     ) -> list[Sample]:
         resets = self.resets if resets is None else resets
-        on = f"on {identity.board}"
-        runs = program.run_all(samples, resets, None if progress is None else lambda done, of: progress(on, done, of))
-        self._ran = _Ran(samples, identity, runs, program.client.sent_again, program.restarts)
+        try:
+            runs: Sequence[BoardRun] = program.run_all(samples, resets, progress)
+        except UnfinishedError as e:
+            self._ran = Ran(samples[: len(e.runs)], identity, e.runs, program.client.sent_again, program.restarts)
+            raise
+        self._ran = Ran(samples, identity, runs, program.client.sent_again, program.restarts)
         return self._ran.outputs
 
     def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
         """Yield the outputs for one sample after the other; `text` reports on all."""
         runs: list[BoardRun] = []
         with connected(self._options, self._expected) as (program, identity):
-            for sample in samples:
-                (run,) = program.run_all([sample], None)
+            for run in program.run_each(samples, self.resets):
                 runs.append(replace(run, outputs=()))
-                self._ran = _Ran((), identity, tuple(runs), program.client.sent_again, program.restarts)
+                self._ran = Ran((), identity, tuple(runs), program.client.sent_again, program.restarts)
                 yield list(run.outputs)
 
     def compare(
         self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None
     ) -> LineComparison:
-        """Compare the board's outputs with the host's; in the first wrong sample, find the first step that differs."""
+        """Compare the board's outputs with the host's; in the first wrong sample, find the first step that differs.
+
+        If the board fails in the search, the comparison of the outputs is returned with the error.
+        """
         if self._origin is None or self._bundle is None:
             raise OptionError("the build of this firmware is not known", hint="name it with `--build DIR`")
         with connected(self._options, self._expected) as (program, identity):
             ran = self._ran
-            ours = ran.outputs if ran and ran.samples is samples else self._run(program, identity, samples, None, None)
+            is_known = ran is not None and ran.samples is samples
+            ours = ran.outputs if ran and is_known else self._run(program, identity, samples, progress, None)
             theirs: list[Sample] = []
             for i, outputs in enumerate(self._reference(self._origin).run_each(samples)):
                 if progress is not None:
@@ -212,7 +220,12 @@ class OnLine(Subject):
                 return LineComparison(compared, None)
             number = compared.differences[0].sample
             history = samples[self._start(number) : number]
-            first = first_difference.find(self._bundle, program, history, samples[number], number, theirs[number])
+            try:
+                first = first_difference.find(
+                    self._bundle, program, history, samples[number], number, theirs[number], progress
+                )
+            except (BoardError, FormatError, InputError) as e:
+                return LineComparison(compared, None, e)
             return LineComparison(compared, first)
 
     def _reference(self, build: Path) -> Subject:
@@ -229,11 +242,29 @@ class OnLine(Subject):
 
     def text(self) -> str:
         """Return the times of the first run by step, of preparation and of all runs, the stack and the line."""
-        return "" if self._ran is None else "\n".join(_lines(self._ran, self._expected))
+        return "" if self._ran is None else "\n".join(line_report.lines(self._ran, self._expected))
 
     def to_json(self) -> Mapping[str, object]:
         """Return the times of every run by step, and the stack."""
-        return {} if self._ran is None else _json(self._ran, self._expected)
+        return {} if self._ran is None else line_report.to_json(self._ran, self._expected)
+
+
+def _reporting(program: BoardProgram, progress: Progress, on: str) -> Callable[[int, int], None]:
+    """Return a callback for the samples of a run; it also reports tenths of large tensors."""
+    current = 0, 0
+
+    def report(done: int, of: int) -> None:
+        nonlocal current
+        current = done, of
+        progress(on, done, of)
+
+    def report_block(area: Area, index: int, done: int, size: int) -> None:
+        before = done - program.client.identity.block_bytes
+        if size >= _LARGE and 10 * done // size != 10 * before // size:
+            progress(f"{on}: {area.name.lower()} {index}, {done:,} of {size:,} B", *current)
+
+    program.client.on_block = report_block
+    return report
 
 
 def _check_serial(path: Path, firmware: record.Firmware) -> None:
@@ -242,68 +273,3 @@ def _check_serial(path: Path, firmware: record.Firmware) -> None:
             f"`{path}` was built for semihosting: it has no harness for a serial line",
             hint=f"build it with `--harness serial`, or run it with `--on {firmware.board}`",
         )
-
-
-def _scaled(identity: Identity, ticks: int) -> int:
-    """Return instructions of an emulated core, cycles where ticks are the core's, or ticks."""
-    return qemu.instructions(ticks, identity.ticks_hz) if identity.counts_instructions else ticks
-
-
-def _unit(identity: Identity) -> str:
-    if identity.counts_instructions:
-        return "instructions"
-    return "cycles" if identity.ticks_hz == identity.core_hz else "ticks"
-
-
-def _kind(identity: Identity) -> str:
-    return "counted" if identity.counts_instructions else "measured"
-
-
-def _lines(ran: _Ran, expected: Expected) -> Iterator[str]:
-    identity, run = ran.identity, ran.runs[0]
-    rows = [(_scaled(identity, ticks), f"step {i}: {expected.steps[i]}") for i, ticks in run.steps]
-    total = _scaled(identity, run.ticks)
-    rows += [(total - sum(count for count, _ in rows), "executor"), (total, "run")]
-    width = max(len(f"{count:,}") for count, _ in rows)
-    yield f"\n{_unit(identity)} of sample 0 on {identity.board} ({_kind(identity)})"
-    if identity.is_npu_emulated:
-        yield NPU_EMULATED
-    yield from (f"  {count:>{width},}  {title}" for count, title in rows)
-    if not identity.counts_instructions:
-        yield f"run: {1e3 * run.ticks / identity.ticks_hz:,.3f} ms (measured)"
-    init = _scaled(identity, identity.init_ticks)
-    yield f"once before the first run: {init:,} to check and prepare the program"
-    totals = [_scaled(identity, each.ticks) for each in ran.runs]
-    if len(totals) > 1:
-        yield f"samples 0 to {len(totals) - 1}: {min(totals):,} to {max(totals):,} a run"
-    if run.result.stack_used:
-        yield f"stack: {run.result.stack_used:,} B used of {identity.stack_bytes:,} B"
-    if ran.sent_again or ran.restarts:
-        yield f"line: {ran.sent_again:,} requests were sent again; the board restarted {ran.restarts} times"
-
-
-def _json(ran: _Ran, expected: Expected) -> Mapping[str, object]:
-    identity = ran.identity
-    runs = [
-        {
-            _unit(identity): _scaled(identity, run.ticks),
-            "stack_bytes": run.result.stack_used,
-            "steps": [
-                {"index": i, "title": expected.steps[i], _unit(identity): _scaled(identity, ticks)}
-                for i, ticks in run.steps
-            ],
-        }
-        for run in ran.runs
-    ]
-    counts = {
-        "kind": _kind(identity),
-        "npu_emulated": identity.is_npu_emulated,
-        "unit": _unit(identity),
-        "hz": qemu.INSTRUCTIONS_PER_SECOND if identity.counts_instructions else identity.ticks_hz,
-        "init": _scaled(identity, identity.init_ticks),
-        "stack_bytes_available": identity.stack_bytes,
-        "runs": runs,
-        "sent_again": ran.sent_again,
-        "restarts": ran.restarts,
-    }
-    return {"board": identity.board, "core": f"0x{identity.core:08X}", "counts": counts}
