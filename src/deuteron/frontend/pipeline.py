@@ -328,7 +328,7 @@ class Flow:
         resampling.write(model, weights=self.train is None)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
-            written_norms.write(model)
+            written_norms.write(model, self._batches)
             composites.write(model)
         else:
             composites.write_missing(model)
