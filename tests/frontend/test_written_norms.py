@@ -129,6 +129,12 @@ def test_a_number_that_is_small_beside_the_roots_is_left_out(spread: float, is_n
     assert any("layer_norm" in str(node.target) for node in model.graph.nodes) == is_norm
 
 
+def test_a_factor_is_applied_before_the_order_is_restored() -> None:
+    model = rewritten(NORMS["length"][0], torch.randn(2, 6, 5))
+    last = model.graph.output_node().all_input_nodes[0]
+    assert last.target is torch.ops.aten.permute.default
+
+
 def test_a_norm_of_channels_is_built() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(Norm(_by_mean_squares), nn.Conv1d(6, 6, 3), Norm(_by_mean_squares))

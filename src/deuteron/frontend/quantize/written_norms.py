@@ -153,9 +153,9 @@ def _norm(node: fx.Node, x: fx.Node, root: _Root) -> fx.Node | None:
         result = call(node, aten.layer_norm.default, rows, sizes, None, None, epsilon)
     else:
         result = call(node, aten.rms_norm.default, rows, sizes, None, epsilon)
-    if moves:
-        result = call(node, aten.permute.default, result, [order.index(dim) for dim in range(rank)])
-    return result if spread.factor == 1 else call(node, aten.mul.Tensor, result, 1 / math.sqrt(spread.factor))
+    if spread.factor != 1:
+        result = call(node, aten.mul.Tensor, result, 1 / math.sqrt(spread.factor))
+    return call(node, aten.permute.default, result, [order.index(dim) for dim in range(rank)]) if moves else result
 
 
 def _length(node: fx.Node) -> _Spread | None:
