@@ -8,6 +8,8 @@ import torch
 from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, fx
 
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.export import check_exported
 from deuteron.frontend.quantize import complex_numbers, doubles, inplace
 
 WINDOW = torch.hann_window(8)
@@ -65,6 +67,14 @@ def test_complex_numbers_become_pairs(function: Callable[[Tensor], Tensor]) -> N
 def test_models_with_other_operators_on_complex_numbers_stay() -> None:
     found = rewritten(Call(lambda x: torch.fft.rfft(x).tanh().real), (4, 8), complex_numbers.write)
     assert torch.ops.aten.fft_rfft.default in found
+
+
+def test_a_refusal_names_the_operator_on_complex_numbers() -> None:
+    def write(model: fx.GraphModule) -> None:
+        check_exported(model, takes_complex=False, without_rule=complex_numbers.write(model))
+
+    with pytest.raises(UnsupportedError, match=r"`aten::tanh` of complex numbers is not supported, at `.*tanh"):
+        rewritten(Call(lambda x: (torch.fft.rfft(x) * 2).tanh().real), (4, 8), write)
 
 
 def _product_in_place(x: Tensor) -> Tensor:

@@ -262,12 +262,18 @@ def test_exponentials_over_other_numbers_stay(sums: Callable[[Tensor], Tensor]) 
     assert aten.softmax.int not in operators(lambda x: (e := x.exp()) / sums(e), SIGNAL)
 
 
-def test_a_cosine_is_a_mean_of_products() -> None:
-    def between(x: Tensor) -> Tensor:
-        return functional.cosine_similarity(x, x.flip(0), dim=-1)
-
-    found = operators(between, (3, 6))
+@pytest.mark.parametrize(
+    ("other", "dim"),
+    [(lambda x: x.flip(0), -1), (lambda x: x[:1], 2), (lambda x: x.sum(2, keepdim=True), 1), (lambda x: x[0], -2)],
+)
+def test_a_cosine_is_a_mean_of_products(other: Callable[[Tensor], Tensor], dim: int) -> None:
+    found = operators(lambda x: functional.cosine_similarity(x, other(x), dim=dim), (2, 4, 6))
     assert (found.count(aten.rms_norm.default), found[-1]) == (2, aten.mean.dim)
+
+
+def test_a_cosine_with_a_repeated_number_stays() -> None:
+    found = operators(lambda x: functional.cosine_similarity(x, x[:, :1], dim=1), (3, 6))
+    assert aten.cosine_similarity.default in found
 
 
 def test_a_norm_over_neighbouring_channels_averages_rows() -> None:

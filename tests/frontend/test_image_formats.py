@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron import api
 
@@ -46,6 +47,26 @@ def test_an_image_that_the_npu_reorders_keeps_its_elements(
     torch.manual_seed(0)
     module, inputs = Between(before, after, size).eval(), [(torch.randn(1, 6, 8, 16),) for _ in range(4)]
     api.build(module, inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()
+
+
+class Factor(nn.Module):
+    """A norm of channels on the CPU, of which the NPU makes an image and multiplies it by a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = functional.rms_norm(self.conv(x).permute(0, 2, 3, 1), [4])
+        return rows.permute(0, 3, 1, 2) * 0.5
+
+
+def test_rows_of_which_the_npu_makes_an_image_keep_their_elements(tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 3, 8, 8),) for _ in range(4)]
+    api.build(Factor().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
     compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
     assert compared.passed, compared.failures()
 

@@ -52,6 +52,13 @@ def filled(mask: Tensor) -> Tensor:
     return torch.zeros(2, 8).masked_fill(mask, -torch.inf)
 
 
+def windows(scores: Tensor) -> Tensor:
+    """Masks some of the scores in place, as shifted windows do."""
+    scores[1:] += INFINITE
+    scores[:, ::2] += INFINITE[::2]
+    return scores.softmax(-1)
+
+
 CASES: list[tuple[nn.Module | Any, torch.dtype | None]] = [
     (Attention(lambda s: s.masked_fill(~EARLIER, -torch.inf).softmax(-1)), None),
     (Attention(lambda s: torch.where(EARLIER, s, torch.tensor(LOWEST)).softmax(-1)), None),
@@ -68,11 +75,12 @@ CASES: list[tuple[nn.Module | Any, torch.dtype | None]] = [
     (Attention(lambda s, k: (s + (1.0 - k.float())[:, None] * LOWEST).softmax(-1)), torch.int64),
     (Fused(lambda k: {"attn_mask": (k != 0)[:, None].expand(2, 8, 8)}), torch.int64),
     (Fused(lambda k: {"attn_mask": filled(k == 0)[:, None].expand(2, 8, 8)}), torch.int64),
+    (Attention(windows), None),
 ]
 
 
 BUILDS = list(product(range(len(CASES)), ("cortex-m55", "ethos-u55-128")))
-KINDS = [(case, "cortex-m55") for case in (0, 1, 3, 4, 5, 6, 7, 9, 11, 13, 14)] + [
+KINDS = [(case, "cortex-m55") for case in (0, 1, 3, 4, 5, 6, 7, 9, 11, 13, 14, 15)] + [
     (case, "ethos-u55-128") for case in (2, 4, 6, 8, 12)
 ]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.frontend.float_rewrites import Call
 from torch import Tensor, fx, nn
 
 from deuteron import api
@@ -40,6 +41,15 @@ def _mean_square(x: Tensor) -> Tensor:
     return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5)
 
 
+def _by_deviation(x: Tensor) -> Tensor:
+    return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-6)
+
+
+def _squashed(x: Tensor) -> Tensor:
+    squares = (x**2).sum(-1, keepdim=True)
+    return squares / (1 + squares) * x / (squares.sqrt() + 1e-8)
+
+
 NORMS = {
     "mean squares": (_by_mean_squares, "layer_norm"),
     "over all": (_over_all, "layer_norm"),
@@ -47,6 +57,14 @@ NORMS = {
     "biased": (_biased, "layer_norm"),
     "stationary": (_stationary, "layer_norm"),
     "mean square": (_mean_square, "rms_norm"),
+    "deviation": (_by_deviation, "layer_norm"),
+    "squashed": (_squashed, "rms_norm"),
+    "length": (lambda x: x / (x.norm(dim=1, keepdim=True) + 1e-8), "rms_norm"),
+    "length of all": (lambda x: x / (torch.linalg.norm(x) + 1e-8), "rms_norm"),
+    "length over a dimension": (lambda x: x / torch.linalg.norm(x, 2, 1, keepdim=True), "rms_norm"),
+    "bounded length": (lambda x: x / x.norm(dim=2, keepdim=True).clamp(min=1e-8).expand_as(x), "rms_norm"),
+    "sum of squares": (lambda x: x / torch.sqrt((x * x).sum(1, keepdim=True) + 0.1), "rms_norm"),
+    "inverse": (lambda x: x * ((x * x).sum(1, keepdim=True) ** 0.5 + 1e-8).reciprocal(), "rms_norm"),
 }
 
 
@@ -84,11 +102,37 @@ def test_the_values_stay(name: str) -> None:
         lambda x: (x - x.mean(1, keepdim=True)) / torch.sqrt(x.var(2, keepdim=True) + 1e-5),
         lambda x: x / torch.sqrt(x.var(1, keepdim=True) + 1e-5),
         lambda x: (x - 1.0) / torch.sqrt((x * x).mean(1, keepdim=True) + 1e-5),
+        lambda x: x / (x.norm(dim=1, keepdim=True) + 0.1),
+        lambda x: x / x.norm(dim=1, keepdim=True).clamp(min=0.1),
+        lambda x: x / x.norm(p=1, dim=1, keepdim=True),
+        lambda x: x / torch.linalg.norm(x, 2, (1, 2), keepdim=True),
+        lambda x: x[:, 0] / (x[:, 0].norm(dim=1) + 1e-8).sum(),
+        lambda x: x[:, :, :1] / x[:, :, :1].repeat(1, 1, 5).norm(dim=2, keepdim=True),
     ],
 )
 def test_other_quotients_stay(function: Callable[[Tensor], Tensor]) -> None:
     model = rewritten(function, torch.randn(2, 6, 5))
-    assert not any("norm" in str(node.target) for node in model.graph.nodes)
+    assert not any(
+        operator in str(node.target) for node in model.graph.nodes for operator in ("layer_norm", "rms_norm")
+    )
+
+
+@pytest.mark.parametrize(("spread", "is_norm"), [(1.0, True), (0.001, False)])
+def test_a_number_that_is_small_beside_the_roots_is_left_out(spread: float, is_norm: bool) -> None:
+    def deviation(x: Tensor) -> Tensor:
+        return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5)
+
+    x = torch.randn(1, 6, 5) * spread
+    model = torch.export.export(Call(deviation), (x,)).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    written_norms.write(model, lambda: [(x,), (x * 1.5,)])
+    assert any("layer_norm" in str(node.target) for node in model.graph.nodes) == is_norm
+
+
+def test_a_factor_is_applied_before_the_order_is_restored() -> None:
+    model = rewritten(NORMS["length"][0], torch.randn(2, 6, 5))
+    last = model.graph.output_node().all_input_nodes[0]
+    assert last.target is torch.ops.aten.permute.default
 
 
 def test_a_norm_of_channels_is_built() -> None:

@@ -87,8 +87,10 @@ def check_fixed_inputs(model: fx.GraphModule) -> None:
             _need_fixed_shape(node, value)
 
 
-def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
+def check_exported(model: fx.GraphModule, *, takes_complex: bool, without_rule: fx.Node | None = None) -> None:
     """Check that an exported model has fixed shapes and float32 floats, or complex numbers if `takes_complex`.
+
+    `without_rule` is the operator because of which complex numbers are left.
 
     Raises:
         UnsupportedError: a shape depends on data or was declared dynamic, an output has no elements, floats are not
@@ -103,7 +105,7 @@ def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
             if value.dtype != torch.float32 and (
                 value.is_floating_point() or (value.is_complex() and not takes_complex)
             ):
-                raise _no_float32(node, value)
+                raise _no_float32(node, value, without_rule if value.is_complex() else None)
     outputs: list[fx.Node] = []
     map_arg(model.graph.output_node().args, outputs.append)
     for index, node in enumerate(outputs):
@@ -173,12 +175,23 @@ def _need_elements(output: fx.Node, index: int) -> None:
         )
 
 
-def _no_float32(node: fx.Node, value: torch.Tensor) -> UnsupportedError:
+_TWO_PARTS = "compute with the real and the imaginary part as two tensors of float32"
+
+
+def _no_float32(node: fx.Node, value: torch.Tensor, without_rule: fx.Node | None) -> UnsupportedError:
+    if without_rule is not None:
+        source = source_of(without_rule)
+        return UnsupportedError(
+            f"`{operator_name(without_rule.target)}` of complex numbers is not supported"
+            f"{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint=_TWO_PARTS,
+        )
     source = next(filter(None, map(source_of, (node, *node.users))), None)  # a constant has the line of its first use
     what = f"weight or constant `{node.target}`" if node.op == "get_attr" else f"the result of `{node.name}`"
     hint = "quantization starts from float32: compute in it alone"
     if value.is_complex():
-        hint = "compute with the real and the imaginary part as two tensors of float32"
+        hint = _TWO_PARTS
     if called(node) == "float_power":
         widens = "`float_power` computes in float64 whatever it is given, quantization starts from float32"
         hint = f"{widens}: write `{_power(node)}`"

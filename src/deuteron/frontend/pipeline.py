@@ -295,8 +295,8 @@ class Flow:
         self._original = rewrite_equivalence.original(model, [self.sample, *self.further])
         boolean_indices.write(model)
         doubles.narrow(model, self.sample)
-        complex_numbers.write(model)
-        check_exported(model, takes_complex=not self._has_cortex_m)
+        without_rule = complex_numbers.write(model)
+        check_exported(model, takes_complex=not self._has_cortex_m, without_rule=without_rule)
         self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)
         operator_aliases.write(model)
@@ -329,7 +329,7 @@ class Flow:
         resampling.write(model, weights=self.train is None)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
-            written_norms.write(model)
+            written_norms.write(model, self._batches)
             composites.write(model)
         else:
             composites.write_missing(model)

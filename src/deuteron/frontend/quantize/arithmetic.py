@@ -135,13 +135,24 @@ def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """The cosine similarity over the last dimension becomes the mean of products of root mean square norms."""
+    """The cosine similarity over a dimension becomes the mean of products of root mean square norms."""
     x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
-    shape = x.meta["val"].shape
-    if shape != y.meta["val"].shape or dim not in (-1, len(shape) - 1) or least > _GUARD:
+    sizes = torch.broadcast_shapes(x.meta["val"].shape, y.meta["val"].shape)
+    behind = len(sizes) - dim % len(sizes)  # the dimension's place from the end, the same for both operands
+    has_vectors = all(one.meta["val"].shape[-behind:][:1] == sizes[-behind:][:1] for one in (x, y))
+    if not has_vectors or least > _GUARD:
         return None
-    normed = (call(node, aten.rms_norm.default, one, [shape[-1]], None, least**2 / shape[-1]) for one in (x, y))
+    count = sizes[-behind]
+    rows = (_moved_last(node, one, behind) for one in (x, y))
+    normed = (call(node, aten.rms_norm.default, one, [count], None, least**2 / count) for one in rows)
     return call(node, aten.mean.dim, call(node, aten.mul.Tensor, *normed), [-1])
+
+
+def _moved_last(before: fx.Node, x: fx.Node, behind: int) -> fx.Node:
+    """Move the dimension at a place from the end, 1 for the last, to the end."""
+    order = [*range(x.meta["val"].dim())]
+    order.append(order.pop(-behind))
+    return x if behind == 1 else call(before, aten.permute.default, x, order)
 
 
 def averaged_depth(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:

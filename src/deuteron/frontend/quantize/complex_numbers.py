@@ -31,18 +31,18 @@ _PRODUCTS = frozenset({"bmm", "einsum", "matmul", "mm", "mul"})
 """Operators that are linear in each of two operands."""
 
 
-def write(model: fx.GraphModule) -> None:
-    """Replace complex tensors, unless a model returns some or has operators that are not here."""
+def write(model: fx.GraphModule) -> fx.Node | None:
+    """Replace complex tensors, unless a model returns some or has an operator without a rule; return that operator."""
     pass_ = _Pass(model)
     nodes = list(model.graph.nodes)
     if not any(map(_is_complex, nodes)):
-        return
+        return None
     for node in nodes:
         is_concerned = _is_complex(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
         if is_concerned and node.op != "output" and not pass_.visit(node):
-            return
+            return node
     if any(arg in pass_.pairs for arg in model.graph.output_node().all_input_nodes):
-        return
+        return None
     for node, real in pass_.reals.items():
         node.replace_all_uses_with(real)
     for node in reversed(nodes):
@@ -50,6 +50,7 @@ def write(model: fx.GraphModule) -> None:
             model.graph.erase_node(node)
     model.graph.eliminate_dead_code()
     model.recompile()
+    return None
 
 
 class _Pass:

@@ -15,6 +15,7 @@ from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.quantize import constant_masks
 from deuteron.frontend.quantize.attention import LEAST, masked_attention
 from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
 
@@ -38,9 +39,6 @@ _KNOWN: dict[Any, int] = {aten.masked_fill.Scalar: 1, aten.where.ScalarOther: 0}
 """Those that `attention.softmax` takes with a constant mask, and where this stands."""
 
 _LESS = "for masked scores of a softmax subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
-
-_LEAST = -100.0
-"""A number that leaves scores out in float32 already, if the others are near 0."""
 
 _BELOW = math.log(2e4)
 """Distance of masked scores below the least score, without the logarithm of their number: all masked scores together
@@ -79,6 +77,7 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
     """
     apply(model, {aten.scaled_dot_product_attention.default: masked_attention})
     apply(model, {aten.softmax.int: _scaled_before})
+    apply(model, {aten.softmax.int: constant_masks.gather})
     masks = [mask for node in list(model.graph.nodes) for mask in _masks(model, node)]
     masks = [mask for mask in masks if not (has_operator and mask.is_constant)]
     if not masks:
@@ -196,7 +195,7 @@ def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callabl
         return None
     scores, value = (node.args[place] for place in places)
     number = constant_value(model, value) if isinstance(value, fx.Node) else torch.tensor(float(cast(float, value)))
-    if not isinstance(scores, fx.Node) or number is None or not bool((number <= _LEAST).all()):
+    if not isinstance(scores, fx.Node) or number is None or not bool((number <= constant_masks.LEAST).all()):
         return None
 
     def put(filled: float) -> None:
@@ -211,7 +210,7 @@ def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[f
     if (fill := _fill(model, addend)) is not None:
         return fill[2]
     if (value := constant_value(model, addend)) is not None:
-        if not bool((value <= _LEAST).any()):
+        if not bool((value <= constant_masks.LEAST).any()):
             return None
 
         def put_constant(least: float) -> None:
@@ -222,7 +221,7 @@ def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[f
     if chain is None:
         return None
     condition, views, numbers = chain
-    if not bool((numbers <= _LEAST).any()):
+    if not bool((numbers <= constant_masks.LEAST).any()):
         return None
 
     def put_choice(least: float) -> None:
@@ -240,7 +239,7 @@ def _factor(addend: fx.Node) -> fx.Node | None:
     while addend.target in _VIEWS:
         addend = cast(fx.Node, addend.args[0])
     factor = addend.args[1] if addend.target is aten.mul.Tensor else 0
-    is_mask = isinstance(factor, int | float) and factor <= _LEAST
+    is_mask = isinstance(factor, int | float) and factor <= constant_masks.LEAST
     return cast(fx.Node, addend.args[0]) if is_mask else None
 
 
@@ -261,7 +260,7 @@ def _need_small(factor: fx.Node) -> None:
 def _products(factor: fx.Node) -> list[fx.Node]:
     """The products of a tensor with numbers that leave scores out."""
     products = [user for user in factor.users if user.target is aten.mul.Tensor]
-    return [one for one in products if isinstance(one.args[1], int | float) and one.args[1] <= _LEAST]
+    return [one for one in products if isinstance(one.args[1], int | float) and one.args[1] <= constant_masks.LEAST]
 
 
 def _choose(mask: _Mask, threshold: float, number: float) -> None:

@@ -2,6 +2,7 @@
 
 The backend makes images channels last inside a partition. It forgets so of an image that a permutation, a reshape or a
 reduction reads or computes, and so of an input in channels-last memory if its optimiser removes a permutation of it.
+Rows whose permutation to an image it removes would be read as if they were that image.
 Elements of inputs and outputs would be in another order, and slices of another dimension.
 """
 
@@ -30,6 +31,7 @@ def corrected() -> Generator[None]:
             tflite, formats, handles = original(self, edge_program, *args, **kwargs)
             last = _in_channels_last_memory(edge_program)
             for side in formats.values():
+                side.update(dict.fromkeys(side.keys() - images.keys(), DataFormat.FORMATLESS))
                 side.update(dict.fromkeys(side.keys() & last, DataFormat.CHANNELS_LAST))
             return tflite, formats, handles
 
