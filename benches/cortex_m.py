@@ -34,8 +34,10 @@ from deuteron.board.link import link
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Toolchain
-from deuteron.operators import packed_weights, winograd
+from deuteron.operators import interleaved_weights, packed_weights, winograd
 from deuteron.operators.cortex_m import (
+    InterleavedConvolutionParams,
+    InterleavedLinearParams,
     PackedConvolutionParams,
     PackedLinearParams,
     QuantizedConvolutionParams,
@@ -93,6 +95,8 @@ class Layer:
     depthwise: bool = False
     winograd: bool = False
     """By Winograd's algorithm, which only cores with DSP instructions have."""
+    interleaved: bool = False
+    """With interleaved weights if they are faster, which bundles for cores with DSP instructions have."""
     bits: int = 8
     """Bits of a weight; weights of 4 bits are packed."""
 
@@ -193,6 +197,10 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
     stored = np.ascontiguousarray(weights.transpose(1, 2, 3, 0)) if layer.depthwise else weights
     expected = requantized(sums, multipliers, shifts, out_offset)
     macs = out_h * out_w * out_c * products
+    if layer.interleaved and interleaved_weights.fits(params) and not layer.depthwise:
+        own = InterleavedConvolutionParams(*astuple(params))
+        pairs = interleaved_weights.interleaved(weights.reshape(out_c, kernel_h, -1))
+        return Call("dtn_cm_interleaved_conv2d", (x, pairs, multipliers, shifts, folded), own, 0, expected, macs)
     if layer.winograd:
         own = WinogradConvolutionParams(*astuple(params))
         inputs = (x, winograd.transformed(weights), multipliers, shifts, folded)
@@ -246,6 +254,10 @@ def linear(layer: Layer, generator: np.random.Generator) -> Call:
     )
     expected = requantized(sums, np.array([multiplier]), np.array([shift]), out_offset)
     macs = features * outputs
+    if layer.interleaved and interleaved_weights.fits(params):
+        pairs = interleaved_weights.interleaved(weights[:, None])
+        own = InterleavedLinearParams(*astuple(params))
+        return Call("dtn_cm_interleaved_linear", (x, pairs, folded), own, None, expected, macs)
     if layer.bits == 4:
         own = PackedLinearParams(*astuple(params))
         return Call("dtn_cm_quantized_linear_s4", (x, packed(weights), folded), own, None, expected, macs)
@@ -402,7 +414,14 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
 
 def layers_of(board: Board) -> Sequence[Layer]:
     """Return the layers that the board's core has inner loops for."""
-    return [layer for layer in LAYERS if not layer.winograd or cores.load(board.cpu).inner is InnerWork.DSP]
+    has_dsp = cores.load(board.cpu).inner is InnerWork.DSP
+    return with_weights_of([layer for layer in LAYERS if not layer.winograd or has_dsp], board)
+
+
+def with_weights_of(layers: Sequence[Layer], board: Board) -> list[Layer]:
+    """Return the layers with the weights that bundles for the board have."""
+    has_dsp = cores.load(board.cpu).inner is InnerWork.DSP
+    return [replace(layer, interleaved=has_dsp) for layer in layers]
 
 
 MOST = 12
