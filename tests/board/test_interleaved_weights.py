@@ -96,8 +96,9 @@ def test_linear_layers_are_interleaved() -> None:
         ({}, True), ({"in_c": 32}, True), ({"in_c": 36}, False), ({"in_c": 33}, False), ({"out_c": 5}, False),
         ({"groups": 2}, False), ({"dilation_w": 2}, False), ({"dilation_h": 2}, True), ({"act_max": 9}, False),
         ({"act_min": 0}, False), ({"has_kernel_sum": 0}, False), ({"out_h": 1, "out_w": 2}, False),
-        ({"out_h": 1, "out_w": 2, "batches": 2}, True), ({"kernel_h": 1, "kernel_w": 1, "in_c": 288}, True),
-        ({"kernel_h": 1, "kernel_w": 1, "in_c": 289}, False), ({"kernel_h": 1, "kernel_w": 50, "in_c": 3}, False),
+        ({"out_h": 1, "out_w": 2, "batches": 2}, True), ({"kernel_h": 1, "kernel_w": 1, "in_c": 256}, True),
+        ({"kernel_h": 1, "kernel_w": 1, "in_c": 257}, False), ({"kernel_h": 1, "kernel_w": 11, "in_c": 3}, False),
+        ({"kernel_h": 1, "kernel_w": 10, "in_c": 3}, True),
     ],
     ids=str,
 )  # fmt: skip

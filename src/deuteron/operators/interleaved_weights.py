@@ -11,8 +11,10 @@ from deuteron.operators.cortex_m import QuantizedConvolutionParams, QuantizedLin
 Weights = npt.NDArray[np.int8]
 
 MOST_WORDS = 144
-"""Words of a pair of rows for which the inner loops of a core with DSP instructions are made."""
-MOST_OF_A_ROW = 144
+"""Words of a window for which the inner loops of a core with DSP instructions are made."""
+MOST_OF_A_ROW = 128
+"""Words of a row of a product, of which there are three or more."""
+MOST_ELEMENTS = 32
 """Elements of a row of a kernel whose pixels are no whole fours."""
 MOST_ALONE = 640
 """Elements of a row of a linear layer, of which there are fewer than three."""
@@ -46,12 +48,12 @@ def fits(params: QuantizedConvolutionParams | QuantizedLinearParams) -> bool:
         return False
     if isinstance(params, QuantizedLinearParams):
         alone = params.in_features % 4 == 0 and params.in_features <= MOST_ALONE and params.out_features % 4 == 0
-        many = params.rows >= ROWS and words_of(params.in_features) <= MOST_WORDS
+        many = params.rows >= ROWS and words_of(params.in_features) <= MOST_OF_A_ROW
         return params.weight_offset == 0 and params.out_features % 2 == 0 and (many or alone)
     row = params.kernel_w * params.in_c
-    return (
-        (params.groups, params.dilation_w, params.out_c % 2) == (1, 1, 0)
-        and params.kernel_h * words_of(row) <= MOST_WORDS
-        and (params.in_c % 4 == 0 or row <= MOST_OF_A_ROW)
-        and params.batches * params.out_h * params.out_w >= ROWS
-    )
+    if (params.kernel_h, params.kernel_w, params.pad_h, params.pad_w) == (1, 1, 0, 0):
+        is_made = words_of(row) <= MOST_OF_A_ROW
+    else:
+        is_made = params.kernel_h * words_of(row) <= MOST_WORDS and (params.in_c % 4 == 0 or row <= MOST_ELEMENTS)
+    pixels = params.batches * params.out_h * params.out_w
+    return is_made and pixels >= ROWS and (params.groups, params.dilation_w, params.out_c % 2) == (1, 1, 0)

@@ -3,7 +3,7 @@
 #include "interleaved_rows_dsp.h"
 
 /* Most bytes of a row of a window that is put together on the stack. */
-enum { ROW = 144 };
+enum { ROW = 32 };
 
 /* The windows of a layer, one after the other. */
 typedef struct {
@@ -60,42 +60,46 @@ static const int8_t *place_of(const windows_t *windows)
     return windows->image + (size_t)start * windows->pixel;
 }
 
-/* Unpacks a window of rows of so many elements. */
-static inline __attribute__((always_inline)) void unpack_rows_of(const windows_t *windows, const int8_t *from,
-                                                                 size_t elements, uint32_t *words)
+/* Unpacks neighbouring windows with rows of so many elements, none of which is in the padding. */
+static inline __attribute__((always_inline)) void unpack_rows_of(const windows_t *windows, size_t elements,
+                                                                 size_t count, uint32_t *words)
 {
+    const int8_t *window = place_of(windows);
+    const size_t next = (size_t)windows->group->p->stride_w * windows->pixel;
     const size_t pitch = windows->pitch;
     const size_t step = windows->words * DTN_DSP_THREE;
-    for (int32_t left = windows->group->p->kernel_h; left != 0; left--) {
-        dtn_dsp_unpack_row_of_three(from, elements, words);
-        from += pitch;
-        words += step;
+    for (; count != 0; count--) {
+        const int8_t *from = window;
+        uint32_t *to = words++;
+        for (int32_t left = windows->group->p->kernel_h; left != 0; left--) {
+            dtn_dsp_unpack_row_of_three(from, elements, to);
+            from += pitch;
+            to += step;
+        }
+        window += next;
     }
 }
 
-/* Unpacks a window. Many networks start with rows of three pixels of three colours. */
-__attribute__((noinline)) static void unpack_rows(const windows_t *windows, const int8_t *from, uint32_t *words)
+/* The same. Many networks start with rows of three pixels of three colours. */
+__attribute__((noinline)) static void unpack_rows(const windows_t *windows, size_t count, uint32_t *words)
 {
     if (windows->row == 9) {
-        unpack_rows_of(windows, from, 9, words);
+        unpack_rows_of(windows, 9, count, words);
     } else {
-        unpack_rows_of(windows, from, windows->row, words);
+        unpack_rows_of(windows, windows->row, count, words);
     }
 }
 
-/* Copies a part of a row of a window, which is short. The last four bytes may be in part those before. */
+/* Copies a part of a row of a window, which is short. */
 static inline void copy(int8_t *to, const int8_t *from, size_t count)
 {
-    size_t i = 0;
-    for (; i + 4 < count; i += 4) {
-        memcpy(to + i, from + i, 4);
+    for (; count >= 4; count -= 4) {
+        memcpy(to, from, 4);
+        to += 4;
+        from += 4;
     }
-    if (count >= 4) {
-        memcpy(to + count - 4, from + count - 4, 4);
-        return;
-    }
-    for (; i < count; i++) {
-        to[i] = from[i];
+    for (; count != 0; count--) {
+        *to++ = *from++;
     }
 }
 
@@ -140,14 +144,25 @@ __attribute__((noinline)) static void unpack_padded(const windows_t *windows, ui
     }
 }
 
-/* The next three windows. With fewer pixels in all they are one. */
+/* True if the next windows, so many neighbours in a line, have no position in the padding. */
+static inline bool are_inside(const windows_t *windows, int32_t count)
+{
+    return windows->rows.end - windows->rows.first == windows->group->p->kernel_h &&
+           windows->ox >= windows->inside.first && windows->ox + count <= windows->inside.end;
+}
+
+/* Unpacks the next three windows. With fewer pixels in all they are one. */
 static void unpack_three(windows_t *windows, bool is_one, uint32_t *words)
 {
-    const dtn_cm_windows_t *p = windows->group->p;
+    if (!is_one && are_inside(windows, DTN_DSP_THREE)) {
+        unpack_rows(windows, DTN_DSP_THREE, words);
+        windows->ox += DTN_DSP_THREE - 1;
+        go_on(windows);
+        return;
+    }
     for (size_t i = 0; i < DTN_DSP_THREE; i++) {
-        if (windows->rows.end - windows->rows.first == p->kernel_h && windows->ox >= windows->inside.first &&
-            windows->ox < windows->inside.end) {
-            unpack_rows(windows, place_of(windows), words + i);
+        if (are_inside(windows, 1)) {
+            unpack_rows(windows, 1, words + i);
         } else {
             unpack_padded(windows, words + i);
         }
@@ -157,24 +172,7 @@ static void unpack_three(windows_t *windows, bool is_one, uint32_t *words)
     }
 }
 
-/* Three pixels, which may be in part the same as those before. */
-static void by_threes(windows_t *windows, const dtn_cm_product_t *product)
-{
-    uint32_t words[DTN_DSP_THREE_WORDS];
-    const bool is_one = product->rows < DTN_DSP_THREE;
-    const size_t rows = is_one ? 1 : DTN_DSP_THREE;
-    for (size_t at = 0; at < product->rows; at += rows) {
-        if (at + rows > product->rows) {
-            at = product->rows - rows;
-            go_to(windows, at);
-        }
-        unpack_three(windows, is_one, words);
-        dtn_dsp_multiply_three(product, words, product->depth, product->output + at * product->output_pitch,
-                               is_one ? 0 : product->output_pitch);
-    }
-}
-
-bool dtn_cm_convolve_interleaved(const dtn_cm_group_t *group)
+static windows_t windows_of(const dtn_cm_group_t *group)
 {
     const dtn_cm_windows_t *p = group->p;
     const size_t row = (size_t)p->kernel_w * group->inputs;
@@ -187,26 +185,52 @@ bool dtn_cm_convolve_interleaved(const dtn_cm_group_t *group)
         .in_fours = group->inputs % 4 == 0,
         .inside = dtn_cm_inside(p),
     };
-    const size_t words = (size_t)p->kernel_h * windows.words;
-    if (words > DTN_DSP_MOST_WORDS || !group->joined || (row > ROW && !windows.in_fours && !dtn_cm_is_point(p)) ||
+    go_to(&windows, 0);
+    return windows;
+}
+
+/* All pixels, three at a time; the last three may be in part the same as those before. */
+__attribute__((noinline)) static bool by_threes(const dtn_cm_group_t *group)
+{
+    uint32_t words[DTN_DSP_THREE * DTN_DSP_MOST_WORDS];
+    const dtn_cm_windows_t *p = group->p;
+    const size_t pixels = (size_t)p->batches * (size_t)p->out_h * (size_t)p->out_w;
+    const bool is_one = pixels < DTN_DSP_THREE;
+    const size_t rows = is_one ? 1 : DTN_DSP_THREE;
+    windows_t windows = windows_of(group);
+    const dtn_dsp_channels_t channels = {
+        .weights = group->weights,
+        .bias = group->bias,
+        .multipliers = group->scale.multipliers,
+        .shifts = group->scale.shifts,
+        .words = (size_t)p->kernel_h * windows.words,
+        .count = group->outputs,
+        .addend = dtn_dsp_addend(&group->scale),
+    };
+    for (size_t at = 0; at < pixels; at += rows) {
+        if (at + rows > pixels) {
+            at = pixels - rows;
+            go_to(&windows, at);
+        }
+        unpack_three(&windows, is_one, words);
+        dtn_dsp_multiply_three(&channels, words, group->output + at * group->outputs, is_one ? 0 : group->outputs);
+    }
+    return true;
+}
+
+bool dtn_cm_convolve_interleaved(const dtn_cm_group_t *group)
+{
+    const dtn_cm_windows_t *p = group->p;
+    const bool is_point = dtn_cm_is_point(p);
+    const size_t row = (size_t)p->kernel_w * group->inputs;
+    const size_t most = is_point ? DTN_DSP_MOST_OF_A_ROW : DTN_DSP_MOST_WORDS;
+    if ((size_t)p->kernel_h * dtn_cm_interleaved_words(row) > most || !group->joined ||
         !dtn_dsp_is_plain(&group->scale, group->outputs)) {
         return false;
     }
-    if (dtn_cm_is_point(p)) {
+    if (is_point) {
         dtn_cm_points(group, dtn_dsp_multiply_rows);
         return true;
     }
-    const dtn_cm_product_t product = {
-        .weights = group->weights,
-        .bias = group->bias,
-        .output = group->output,
-        .rows = (size_t)p->batches * (size_t)p->out_h * (size_t)p->out_w,
-        .depth = words,
-        .channels = group->outputs,
-        .output_pitch = group->outputs,
-        .scale = group->scale,
-    };
-    go_to(&windows, 0);
-    by_threes(&windows, &product);
-    return true;
+    return (row <= ROW || group->inputs % 4 == 0) && by_threes(group);
 }

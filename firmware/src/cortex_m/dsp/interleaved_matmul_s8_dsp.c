@@ -4,44 +4,61 @@
 
 enum { ROW = 640, /* most elements of a row that is alone */ FOUR = 4 };
 
-void dtn_dsp_multiply_three(const dtn_cm_product_t *product, const uint32_t *words, size_t count, int8_t *output,
-                            size_t pitch)
+void dtn_dsp_multiply_three(const dtn_dsp_channels_t *channels, const uint32_t *inputs, int8_t *output, size_t pitch)
 {
-    const dtn_cm_scale_t *scale = &product->scale;
-    const uint32_t *end = words + count * DTN_DSP_THREE;
-    const size_t skipped = ((size_t)0 - count) % DTN_DSP_THREE_STEPS * DTN_DSP_THREE_STEP_BYTES;
-    const int32_t addend = dtn_dsp_addend(scale);
-    if (scale->step != 0) {
-        dtn_dsp_three_by_pairs(words, product->weights, product->weights + product->channels * 2 * count, end, skipped,
-                               product->bias, scale->multipliers, scale->shifts, output, pitch, addend);
-        return;
-    }
-    /* The factors of a pair, which are the same. */
-    const int32_t multipliers[2] = {scale->multipliers[0], scale->multipliers[0]};
-    const int32_t shifts[2] = {scale->shifts[0], scale->shifts[0]};
-    for (size_t i = 0; i < product->channels; i += 2) {
-        const int8_t *pair = product->weights + i * 2 * count;
-        dtn_dsp_three_by_pairs(words, pair, pair + 4 * count, end, skipped, product->bias + i, multipliers, shifts,
-                               output + i, pitch, addend);
+    const size_t words = channels->words;
+    dtn_dsp_three_by_pairs(inputs, channels->weights, channels->weights + channels->count * 2 * words,
+                           inputs + words * DTN_DSP_THREE,
+                           ((size_t)0 - words) % DTN_DSP_THREE_STEPS * DTN_DSP_THREE_STEP_BYTES, channels->bias,
+                           channels->multipliers, channels->shifts, output, pitch, channels->addend);
+}
+
+/* The same for channels that have one factor: a pair of them at a time. */
+static void with_one_factor(dtn_dsp_channels_t channels, const uint32_t *inputs, int8_t *output, size_t pitch)
+{
+    const int32_t multipliers[2] = {channels.multipliers[0], channels.multipliers[0]};
+    const int32_t shifts[2] = {channels.shifts[0], channels.shifts[0]};
+    channels.multipliers = multipliers;
+    channels.shifts = shifts;
+    size_t left = channels.count;
+    for (channels.count = 2; left != 0; left -= 2) {
+        dtn_dsp_multiply_three(&channels, inputs, output, pitch);
+        channels.weights += 4 * channels.words;
+        channels.bias += 2;
+        output += 2;
     }
 }
 
 /* Three rows, which may be in part the same as those before. With fewer rows in all they are one. */
 void dtn_dsp_multiply_rows(const dtn_cm_product_t *product)
 {
-    uint32_t words[DTN_DSP_THREE_WORDS];
-    const size_t rows = product->rows < DTN_DSP_THREE ? 1 : DTN_DSP_THREE;
-    const size_t pitch = rows == 1 ? 0 : product->input_pitch;
+    uint32_t words[DTN_DSP_THREE * DTN_DSP_MOST_OF_A_ROW];
+    const bool is_one = product->rows < DTN_DSP_THREE;
+    const size_t rows = is_one ? 1 : DTN_DSP_THREE;
+    const size_t input_pitch = is_one ? 0 : product->input_pitch;
+    const size_t output_pitch = is_one ? 0 : product->output_pitch;
+    const dtn_dsp_channels_t channels = {
+        .weights = product->weights,
+        .bias = product->bias,
+        .multipliers = product->scale.multipliers,
+        .shifts = product->scale.shifts,
+        .words = dtn_cm_interleaved_words(product->depth),
+        .count = product->channels,
+        .addend = dtn_dsp_addend(&product->scale),
+    };
     for (size_t next = 0; next < product->rows; next += rows) {
         const size_t first = dtn_dsp_min(next, product->rows - rows);
         const int8_t *input = product->input + first * product->input_pitch;
+        int8_t *output = product->output + first * product->output_pitch;
         for (size_t i = 0; i < DTN_DSP_THREE; i++) {
             dtn_dsp_unpack_row_of_three(input, product->depth, words + i);
-            input += pitch;
+            input += input_pitch;
         }
-        dtn_dsp_multiply_three(product, words, dtn_cm_interleaved_words(product->depth),
-                               product->output + first * product->output_pitch,
-                               rows == 1 ? 0 : product->output_pitch);
+        if (product->scale.step == 0) {
+            with_one_factor(channels, words, output, output_pitch);
+        } else {
+            dtn_dsp_multiply_three(&channels, words, output, output_pitch);
+        }
     }
 }
 
@@ -71,7 +88,7 @@ bool dtn_cm_multiply_interleaved(const dtn_cm_product_t *product)
     if (!dtn_dsp_is_plain(&product->scale, 1)) {
         return false;
     }
-    if (product->rows >= DTN_DSP_THREE && dtn_cm_interleaved_words(product->depth) <= DTN_DSP_MOST_WORDS) {
+    if (product->rows >= DTN_DSP_THREE && dtn_cm_interleaved_words(product->depth) <= DTN_DSP_MOST_OF_A_ROW) {
         dtn_dsp_multiply_rows(product);
         return true;
     }

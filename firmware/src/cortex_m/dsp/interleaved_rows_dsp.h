@@ -9,17 +9,27 @@
 #include "scale_dsp.h"
 
 enum {
-    DTN_DSP_THREE = 3,         /**< rows */
-    DTN_DSP_MOST_WORDS = 144,  /**< most words of a row, with which those of three rows fit the stack */
-    DTN_DSP_THREE_WORDS = DTN_DSP_THREE * DTN_DSP_MOST_WORDS,
+    DTN_DSP_THREE = 3,           /**< rows */
+    DTN_DSP_MOST_WORDS = 144,    /**< most words of a window, with which those of three windows fit the stack */
+    DTN_DSP_MOST_OF_A_ROW = 128, /**< the same of a row of a product */
 };
 
-/** Rows of inputs of up to DTN_DSP_MOST_WORDS words by all channels, with usual factors and limits. */
+/** Rows of inputs of up to DTN_DSP_MOST_OF_A_ROW words by all channels, with usual factors and limits. */
 void dtn_dsp_multiply_rows(const dtn_cm_product_t *product);
 
-/** Three rows of `count` words by all channels. Rows of outputs are `pitch` apart; with a pitch of 0 all rows are one. */
-void dtn_dsp_multiply_three(const dtn_cm_product_t *product, const uint32_t *words, size_t count, int8_t *output,
-                            size_t pitch);
+/** An even number of channels, each with its own factor. */
+typedef struct {
+    const int8_t *weights; /**< pairs of rows of `words` words */
+    const int32_t *bias;
+    const int32_t *multipliers;
+    const int32_t *shifts;
+    size_t words;
+    size_t count;
+    int32_t addend; /**< as `dtn_dsp_addend` */
+} dtn_dsp_channels_t;
+
+/** Three rows of inputs by the channels. Rows of outputs are `pitch` apart; with a pitch of 0 all rows are one. */
+void dtn_dsp_multiply_three(const dtn_dsp_channels_t *channels, const uint32_t *inputs, int8_t *output, size_t pitch);
 
 /** Unpacks four elements of a row, whose first word this is. */
 static inline void dtn_dsp_unpack_four_of_three(const int8_t *row, uint32_t *words)
