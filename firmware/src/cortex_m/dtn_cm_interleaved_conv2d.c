@@ -36,7 +36,7 @@ static uint32_t sum_of(const dtn_cm_group_t *group, const dtn_cm_place_t *place,
     return (uint32_t)sum;
 }
 
-/* What a channel's sums start at: its kernel sum without the term of the inputs' offset. */
+/* The start of a channel's sums: its kernel sum without the term of the inputs' offset. */
 static uint32_t start_of(const dtn_cm_group_t *group, size_t channel)
 {
     const size_t row = row_of(group);
