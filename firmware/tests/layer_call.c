@@ -7,10 +7,12 @@
 #include "../src/cortex_m/winograd.h"
 
 const dtn_operator_t layer_operators[LAYER_KINDS] = {
-    dtn_cm_quantized_conv2d,    dtn_cm_quantized_depthwise_conv2d,    dtn_cm_quantized_transpose_conv2d,
-    dtn_cm_quantized_linear,    dtn_cm_quantized_batch_matmul,        dtn_cm_winograd_conv2d,
-    dtn_cm_quantized_conv2d_s4, dtn_cm_quantized_depthwise_conv2d_s4, dtn_cm_quantized_linear_s4,
-    dtn_cm_interleaved_conv2d,  dtn_cm_interleaved_linear,            dtn_cm_convolution_s16,
+    dtn_cm_quantized_conv2d,           dtn_cm_quantized_depthwise_conv2d,
+    dtn_cm_quantized_transpose_conv2d, dtn_cm_quantized_linear,
+    dtn_cm_quantized_batch_matmul,     dtn_cm_winograd_conv2d,
+    dtn_cm_quantized_conv2d_s4,        dtn_cm_quantized_depthwise_conv2d_s4,
+    dtn_cm_quantized_linear_s4,        dtn_cm_interleaved_conv2d,
+    dtn_cm_interleaved_linear,         dtn_cm_convolution_s16,
 };
 
 static bool is_conv(layer_kind_t kind)
@@ -132,7 +134,7 @@ static void random_convolution(layer_t *layer, uint64_t *state)
         random_rows(p, state);
     }
     int32_t inputs = is_depthwise(layer->kind) ? 1 : test_between(state, 1, 6);
-    p->groups = is_depthwise(layer->kind) ? test_between(state, 1, 40)
+    p->groups = is_depthwise(layer->kind)                                 ? test_between(state, 1, 40)
                 : is_conv(layer->kind) && layer->kind != INTERLEAVED_CONV ? test_between(state, 1, 2)
                                                                           : 1;
     p->in_c = p->groups * inputs;
@@ -217,19 +219,18 @@ static void random_linear(layer_t *layer, uint64_t *state)
     int32_t addend = has_sum(layer->kind) ? 2 : test_between(state, 0, 2);
     bool is_wide = test_between(state, 0, 3) == 0;
     dtn_cm_quantized_linear_params_t *p = &layer->params.linear;
-    *p = (dtn_cm_quantized_linear_params_t){
-        test_between(state, 1, 5),
-        test_between(state, 1, is_wide ? 80 : 300),
-        test_between(state, 1, is_wide ? 140 : 20),
-        -zero_point(state),
-        has_sum(layer->kind) ? 0 : test_between(state, 0, 1) * -zero_point(state),
-        zero_point(state),
-        a_multiplier(state),
-        a_shift(state),
-        -128,
-        127,
-        addend == 1,
-        addend == 2};
+    *p = (dtn_cm_quantized_linear_params_t){test_between(state, 1, 5),
+                                            test_between(state, 1, is_wide ? 80 : 300),
+                                            test_between(state, 1, is_wide ? 140 : 20),
+                                            -zero_point(state),
+                                            has_sum(layer->kind) ? 0 : test_between(state, 0, 1) * -zero_point(state),
+                                            zero_point(state),
+                                            a_multiplier(state),
+                                            a_shift(state),
+                                            -128,
+                                            127,
+                                            addend == 1,
+                                            addend == 2};
     if (layer->kind == INTERLEAVED_LINEAR) {
         p->out_features += p->out_features % 2;
         p->in_features = test_between(state, 0, 1) == 0 ? p->in_features : (p->in_features + 3) / 4 * 4;
@@ -239,7 +240,8 @@ static void random_linear(layer_t *layer, uint64_t *state)
     layer_add_value(layer, false, DTN_TYPE_S8,
                     layer->kind == INTERLEAVED_LINEAR
                         ? 2 * p->out_features * (int32_t)dtn_cm_interleaved_words((size_t)p->in_features)
-                        : (layer->kind == PACKED_LINEAR ? (p->out_features + 1) / 2 : p->out_features) * p->in_features);
+                        : (layer->kind == PACKED_LINEAR ? (p->out_features + 1) / 2 : p->out_features) *
+                              p->in_features);
     if (addend != 0) {
         layer_add_value(layer, false, DTN_TYPE_S32, 4 * p->out_features);
     }

@@ -8,11 +8,11 @@ enum { ROW = 32 };
 /* The windows of a layer, one after the other. */
 typedef struct {
     const dtn_cm_group_t *group;
-    size_t pixel;   /* bytes of a pixel of the map */
-    size_t row;     /* elements of a row of a window */
-    size_t words;   /* of such a row */
-    size_t pitch;   /* bytes from a row of a window to the next on the map */
-    bool in_fours;  /* pixels are whole fours of elements */
+    size_t pixel;  /* bytes of a pixel of the map */
+    size_t row;    /* elements of a row of a window */
+    size_t words;  /* of such a row */
+    size_t pitch;  /* bytes from a row of a window to the next on the map */
+    bool in_fours; /* pixels are whole fours of elements */
     dtn_cm_inside_t inside;
     /* The next one. */
     const int8_t *image;

@@ -1,7 +1,7 @@
 /**
  * @file
- * The inner loops for interleaved rows of weights (interleaved_weights.h), by DSP instructions. Other processors compute
- * the same in C. As in loops_dsp.h, the functions never touch r9.
+ * The inner loops for interleaved rows of weights (interleaved_weights.h), by DSP instructions. Other processors
+ * compute the same in C. As in loops_dsp.h, the functions never touch r9.
  */
 #pragma once
 
@@ -205,27 +205,29 @@ enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
  * behind their words. `skipped` is the number of steps that the first turn of the loop, of DTN_DSP_THREE_STEPS,
  * lacks, times DTN_DSP_THREE_STEP_BYTES.
  */
-DTN_DSP_NAKED static void dtn_dsp_three_by_pairs(
-    const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER,
-    const int8_t *end_of_weights DTN_DSP_PARAMETER, const uint32_t *end DTN_DSP_PARAMETER,
-    size_t skipped DTN_DSP_PARAMETER, const int32_t *bias DTN_DSP_PARAMETER,
-    const int32_t *multipliers DTN_DSP_PARAMETER, const int32_t *shifts DTN_DSP_PARAMETER,
-    int8_t *output DTN_DSP_PARAMETER, size_t pitch DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER)
+DTN_DSP_NAKED static void
+dtn_dsp_three_by_pairs(const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER,
+                       const int8_t *end_of_weights DTN_DSP_PARAMETER, const uint32_t *end DTN_DSP_PARAMETER,
+                       size_t skipped DTN_DSP_PARAMETER, const int32_t *bias DTN_DSP_PARAMETER,
+                       const int32_t *multipliers DTN_DSP_PARAMETER, const int32_t *shifts DTN_DSP_PARAMETER,
+                       int8_t *output DTN_DSP_PARAMETER, size_t pitch DTN_DSP_PARAMETER,
+                       int32_t addend DTN_DSP_PARAMETER)
 {
     __asm__(DTN_DSP_THREES);
 }
 
 /**
- * Multiplies a row of whole fours of inputs by two pairs of rows of weights at a time, up to `end_of_weights`, and stores
- * the outputs. Each four inputs are two words. Weights start at a multiple of 4, and a pair has `pair` bytes. `end` is
- * behind all words, and `last` behind those of the last whole 32 elements. All outputs have one factor.
+ * Multiplies a row of whole fours of inputs by two pairs of rows of weights at a time, up to `end_of_weights`, and
+ * stores the outputs. Each four inputs are two words. Weights start at a multiple of 4, and a pair has `pair` bytes.
+ * `end` is behind all words, and `last` behind those of the last whole 32 elements. All outputs have one factor.
  */
-DTN_DSP_NAKED static void dtn_dsp_row_by_pairs(
-    const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER, size_t pair DTN_DSP_PARAMETER,
-    size_t unused DTN_DSP_PARAMETER, const int8_t *end_of_weights DTN_DSP_PARAMETER,
-    const uint32_t *last DTN_DSP_PARAMETER, const uint32_t *end DTN_DSP_PARAMETER, const int32_t *bias DTN_DSP_PARAMETER,
-    int8_t *output DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER, int32_t multiplier DTN_DSP_PARAMETER,
-    int32_t drop DTN_DSP_PARAMETER)
+DTN_DSP_NAKED static void
+dtn_dsp_row_by_pairs(const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER,
+                     size_t pair DTN_DSP_PARAMETER, size_t unused DTN_DSP_PARAMETER,
+                     const int8_t *end_of_weights DTN_DSP_PARAMETER, const uint32_t *last DTN_DSP_PARAMETER,
+                     const uint32_t *end DTN_DSP_PARAMETER, const int32_t *bias DTN_DSP_PARAMETER,
+                     int8_t *output DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER,
+                     int32_t multiplier DTN_DSP_PARAMETER, int32_t drop DTN_DSP_PARAMETER)
 {
     __asm__(DTN_DSP_ROWS);
 }

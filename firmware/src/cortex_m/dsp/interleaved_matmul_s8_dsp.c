@@ -72,7 +72,7 @@ static void one_by_one(const dtn_cm_product_t *product)
     for (size_t row = 0; row < product->rows; row++) {
         int8_t *output = product->output + row * product->output_pitch;
         dtn_dsp_unpack(product->input + row * product->input_pitch, 0, depth / 4, words, 2);
-        for (size_t first = 0; first != product->channels; ) {
+        for (size_t first = 0; first != product->channels;) {
             const size_t from = first == 0 ? 0 : product->channels - FOUR;
             const size_t end = first == 0 ? whole : product->channels;
             dtn_dsp_row_by_pairs(words, product->weights + from * depth, 2 * depth, 0, product->weights + end * depth,
