@@ -5,8 +5,8 @@
  * The rows v and w of two channels are words of four bytes v[a], w[a], v[b], w[b], one for each two elements a and b.
  * One instruction unpacks the two weights of v, and another those of w. The words of each four elements have 0 and 2,
  * then 1 and 3, as one instruction unpacks two of four inputs. The words of the last three have 0 and 2, then 1 and a
- * zero. The word of the last two has 0 and 1; that of the last one has it and a zero. Each row of a convolution's kernel
- * is such a row of elements.
+ * zero. The word of the last two has 0 and 1; that of the last one has it and a zero. Each row of a convolution's
+ * kernel is such a row of elements.
  */
 #pragma once
 
