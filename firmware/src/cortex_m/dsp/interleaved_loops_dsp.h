@@ -203,9 +203,9 @@ enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
 /**
  * Multiplies three rows of inputs by pairs of rows of weights up to `end_of_weights`, and stores the outputs. `end` is
  * behind their words. `skipped` is the number of steps that the first turn of the loop, of DTN_DSP_THREE_STEPS,
- * lacks, times DTN_DSP_THREE_STEP_BYTES.
+ * lacks, times DTN_DSP_THREE_STEP_BYTES. `adr` needs the function at a multiple of 4.
  */
-DTN_DSP_NAKED static void
+DTN_DSP_NAKED __attribute__((aligned(4))) static void
 dtn_dsp_three_by_pairs(const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER,
                        const int8_t *end_of_weights DTN_DSP_PARAMETER, const uint32_t *end DTN_DSP_PARAMETER,
                        size_t skipped DTN_DSP_PARAMETER, const int32_t *bias DTN_DSP_PARAMETER,
