@@ -92,7 +92,7 @@ class Result:
 def layers(board: Board) -> Iterator[Case]:
     """Convolutions and matrix products."""
     generator = np.random.default_rng(1)
-    for layer in (*cortex_m.layers_of(board), *MORE_LAYERS):
+    for layer in (*cortex_m.layers_of(board), *cortex_m.with_weights_of(MORE_LAYERS, board)):
         if layer.size[0]:
             work, call = _work(layer), cortex_m.convolution(layer, generator)
         else:

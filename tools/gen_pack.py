@@ -23,9 +23,9 @@ CONDITIONS = {InnerWork.MVE: "Has MVE", InnerWork.DSP: "Has DSP", InnerWork.PORT
 
 OPERATORS: Mapping[str, str] = {
     "Convolutions and products": """
-        convolution_s16 quantized_batch_matmul quantized_conv2d quantized_conv2d_s4 quantized_depthwise_conv2d
-        quantized_depthwise_conv2d_s4 quantized_linear quantized_linear_s4
-        quantized_transpose_conv2d winograd_conv2d
+        convolution_s16 interleaved_conv2d interleaved_linear quantized_batch_matmul quantized_conv2d
+        quantized_conv2d_s4 quantized_depthwise_conv2d quantized_depthwise_conv2d_s4 quantized_linear
+        quantized_linear_s4 quantized_transpose_conv2d winograd_conv2d
     """,
     "Elementwise": """
         broadcast_add broadcast_add_s16 broadcast_mul broadcast_mul_s16 compare compare_scalar extremum_s16

@@ -2,19 +2,22 @@
 
 #include <string.h>
 
+#include "../src/cortex_m/interleaved_weights.h"
 #include "../src/cortex_m/packed_weights.h"
 #include "../src/cortex_m/winograd.h"
 
 const dtn_operator_t layer_operators[LAYER_KINDS] = {
-    dtn_cm_quantized_conv2d,    dtn_cm_quantized_depthwise_conv2d,    dtn_cm_quantized_transpose_conv2d,
-    dtn_cm_quantized_linear,    dtn_cm_quantized_batch_matmul,        dtn_cm_winograd_conv2d,
-    dtn_cm_quantized_conv2d_s4, dtn_cm_quantized_depthwise_conv2d_s4, dtn_cm_quantized_linear_s4,
-    dtn_cm_convolution_s16,
+    dtn_cm_quantized_conv2d,           dtn_cm_quantized_depthwise_conv2d,
+    dtn_cm_quantized_transpose_conv2d, dtn_cm_quantized_linear,
+    dtn_cm_quantized_batch_matmul,     dtn_cm_winograd_conv2d,
+    dtn_cm_quantized_conv2d_s4,        dtn_cm_quantized_depthwise_conv2d_s4,
+    dtn_cm_quantized_linear_s4,        dtn_cm_interleaved_conv2d,
+    dtn_cm_interleaved_linear,         dtn_cm_convolution_s16,
 };
 
 static bool is_conv(layer_kind_t kind)
 {
-    return kind == CONV || kind == PACKED_CONV;
+    return kind == CONV || kind == PACKED_CONV || kind == INTERLEAVED_CONV;
 }
 
 static bool is_depthwise(layer_kind_t kind)
@@ -24,7 +27,24 @@ static bool is_depthwise(layer_kind_t kind)
 
 static bool is_linear(layer_kind_t kind)
 {
-    return kind == LINEAR || kind == PACKED_LINEAR;
+    return kind == LINEAR || kind == PACKED_LINEAR || kind == INTERLEAVED_LINEAR;
+}
+
+/* Layers that have a kernel sum as their addend. */
+static bool has_sum(layer_kind_t kind)
+{
+    return kind == PACKED_CONV || kind == PACKED_LINEAR || kind == INTERLEAVED_CONV || kind == INTERLEAVED_LINEAR;
+}
+
+/* A weight of the pairs of interleaved rows of INTERLEAVED_CONV, with so many elements in all rows of the kernel. */
+static int32_t interleaved_at(const layer_t *layer, int32_t channel, int32_t elements, int32_t at)
+{
+    const int32_t rows = layer->kind == INTERLEAVED_CONV ? layer->params.conv.kernel_h : 1;
+    const int32_t row = elements / rows;
+    const size_t bytes = 4 * dtn_cm_interleaved_words((size_t)row);
+    const int8_t *weights = (const int8_t *)layer->call.values[1].data;
+    return dtn_cm_interleaved_weight(weights + (size_t)(channel / 2 * rows + at / row) * bytes, (size_t)row,
+                                     (size_t)(channel % 2), (size_t)(at % row));
 }
 
 /* The weight of a row of a group of so many rows; packed weights have two rows of a group in a byte. */
@@ -33,6 +53,9 @@ static int32_t weight_at(const layer_t *layer, int32_t group, int32_t rows, int3
     const int8_t *weights = (const int8_t *)layer->call.values[1].data;
     if (layer->kind < PACKED_CONV) {
         return weights[(group * rows + row) * elements + at];
+    }
+    if (layer->kind > PACKED_LINEAR) {
+        return interleaved_at(layer, row, elements, at);
     }
     const int8_t byte = weights[(group * ((rows + 1) / 2) + row / 2) * elements + at];
     return row % 2 == 0 ? dtn_cm_first_weight(byte) : dtn_cm_second_weight(byte);
@@ -111,25 +134,30 @@ static void random_convolution(layer_t *layer, uint64_t *state)
         random_rows(p, state);
     }
     int32_t inputs = is_depthwise(layer->kind) ? 1 : test_between(state, 1, 6);
-    p->groups = is_depthwise(layer->kind) ? test_between(state, 1, 40)
-                : is_conv(layer->kind)    ? test_between(state, 1, 2)
-                                          : 1;
+    p->groups = is_depthwise(layer->kind)                                 ? test_between(state, 1, 40)
+                : is_conv(layer->kind) && layer->kind != INTERLEAVED_CONV ? test_between(state, 1, 2)
+                                                                          : 1;
     p->in_c = p->groups * inputs;
     int32_t many = test_between(state, 0, 3) == 0 ? 140 : 36;
     int32_t most = test_between(state, 0, 2) == 0 ? 1 : test_between(state, 0, 1) == 0 ? 6 : many / p->groups + 1;
     p->out_c = p->groups * (layer->kind == PACKED_DEPTHWISE ? 1 : test_between(state, 1, most));
+    if (layer->kind == INTERLEAVED_CONV) {
+        p->out_c += p->out_c % 2;
+    }
     p->in_offset = -zero_point(state);
     p->out_offset = zero_point(state);
     p->act_min = test_between(state, 0, 3) == 0 ? test_between(state, -128, 0) : -128;
     p->act_max = test_between(state, 0, 3) == 0 ? test_between(state, 0, 127) : 127;
-    int32_t addend = layer->kind == PACKED_CONV ? 2 : test_between(state, 0, layer->kind == CONV ? 2 : 1);
+    int32_t addend = has_sum(layer->kind) ? 2 : test_between(state, 0, layer->kind == CONV ? 2 : 1);
     p->has_bias = addend == 1;
     p->has_kernel_sum = addend == 2;
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     int32_t patch = p->kernel_h * p->kernel_w * inputs;
     layer_add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
     layer_add_value(layer, false, DTN_TYPE_S8,
-                    layer->kind == PACKED_CONV        ? p->groups * ((p->out_c / p->groups + 1) / 2) * patch
+                    layer->kind == INTERLEAVED_CONV
+                        ? 2 * p->out_c * p->kernel_h * (int32_t)dtn_cm_interleaved_words((size_t)(p->kernel_w * inputs))
+                    : layer->kind == PACKED_CONV      ? p->groups * ((p->out_c / p->groups + 1) / 2) * patch
                     : layer->kind == PACKED_DEPTHWISE ? (patch + 1) / 2 * p->out_c
                                                       : p->out_c * patch);
     for (int32_t i = 0; i < (addend == 0 ? 2 : 3); i++) {
@@ -188,26 +216,32 @@ static void random_winograd(layer_t *layer, uint64_t *state)
 
 static void random_linear(layer_t *layer, uint64_t *state)
 {
-    int32_t addend = layer->kind == PACKED_LINEAR ? 2 : test_between(state, 0, 2);
+    int32_t addend = has_sum(layer->kind) ? 2 : test_between(state, 0, 2);
     bool is_wide = test_between(state, 0, 3) == 0;
     dtn_cm_quantized_linear_params_t *p = &layer->params.linear;
-    *p = (dtn_cm_quantized_linear_params_t){
-        test_between(state, 1, 5),
-        test_between(state, 1, is_wide ? 80 : 300),
-        test_between(state, 1, is_wide ? 140 : 20),
-        -zero_point(state),
-        layer->kind == PACKED_LINEAR ? 0 : test_between(state, 0, 1) * -zero_point(state),
-        zero_point(state),
-        a_multiplier(state),
-        a_shift(state),
-        -128,
-        127,
-        addend == 1,
-        addend == 2};
+    *p = (dtn_cm_quantized_linear_params_t){test_between(state, 1, 5),
+                                            test_between(state, 1, is_wide ? 80 : 300),
+                                            test_between(state, 1, is_wide ? 140 : 20),
+                                            -zero_point(state),
+                                            has_sum(layer->kind) ? 0 : test_between(state, 0, 1) * -zero_point(state),
+                                            zero_point(state),
+                                            a_multiplier(state),
+                                            a_shift(state),
+                                            -128,
+                                            127,
+                                            addend == 1,
+                                            addend == 2};
+    if (layer->kind == INTERLEAVED_LINEAR) {
+        p->out_features += p->out_features % 2;
+        p->in_features = test_between(state, 0, 1) == 0 ? p->in_features : (p->in_features + 3) / 4 * 4;
+    }
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     layer_add_value(layer, false, DTN_TYPE_S8, p->rows * p->in_features);
     layer_add_value(layer, false, DTN_TYPE_S8,
-                    (layer->kind == PACKED_LINEAR ? (p->out_features + 1) / 2 : p->out_features) * p->in_features);
+                    layer->kind == INTERLEAVED_LINEAR
+                        ? 2 * p->out_features * (int32_t)dtn_cm_interleaved_words((size_t)p->in_features)
+                        : (layer->kind == PACKED_LINEAR ? (p->out_features + 1) / 2 : p->out_features) *
+                              p->in_features);
     if (addend != 0) {
         layer_add_value(layer, false, DTN_TYPE_S32, 4 * p->out_features);
     }

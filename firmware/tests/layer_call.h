@@ -18,6 +18,8 @@ typedef enum {
     PACKED_CONV,
     PACKED_DEPTHWISE,
     PACKED_LINEAR,
+    INTERLEAVED_CONV,
+    INTERLEAVED_LINEAR,
     CONV_S16,
     LAYER_KINDS
 } layer_kind_t;

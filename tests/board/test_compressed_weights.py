@@ -7,14 +7,19 @@ import pytest
 from tests.board.test_larger_weights import CORE, output, two_layers
 
 from deuteron.arch import cores
+from deuteron.arch.cores import InnerWork
 from deuteron.arch.memory import DepthFirst, MemoryOptions, WeightsCompression
 from deuteron.arch.targets import load
-from deuteron.board import compressed_weights
+from deuteron.board import compressed_weights, interleaved_weights
 from deuteron.board.arena import planned
 from deuteron.board.bundle import Bundle
 from deuteron.board.row_dependencies import DECOMPRESS, Counted
-from deuteron.board.winograd import constant_bytes
 from deuteron.errors import CapacityError, OptionError
+
+
+def constant_bytes(bundle: Bundle) -> int:
+    return sum(map(len, bundle.constants))
+
 
 AUTO = MemoryOptions(weights_compression=WeightsCompression.AUTO)
 
@@ -70,7 +75,7 @@ def test_a_palette_of_sixteen_values() -> None:
 
 def test_with_a_flash_budget_no_more_is_compressed_than_it_takes() -> None:
     bundle = sparse(two_layers())
-    needed = constant_bytes(bundle)
+    needed = interleaved_weights.constant_bytes(bundle, InnerWork.DSP)
     fits = planned(bundle, replace(AUTO, flash_budget=needed), CORE)
     assert fits.compressed == ()
     assert len(planned(bundle, replace(AUTO, flash_budget=needed - 1), CORE).compressed) == 1

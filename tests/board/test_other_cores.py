@@ -22,7 +22,7 @@ Record = Callable[[str, object], None]
 
 PARTS = ("executor.", "operators.", "cortex_m.", "io.")
 LIBC = {"memcpy", "memset", "memcmp", "memmove", "abort"}
-MOST_BYTES = {"cortex-m0plus": 90 << 10, "cortex-m3": 84 << 10, "cortex-m4": 116 << 10, "cortex-m85": 96 << 10}
+MOST_BYTES = {"cortex-m0plus": 92 << 10, "cortex-m3": 84 << 10, "cortex-m4": 123 << 10, "cortex-m85": 97 << 10}
 """Code and constants of all CPU operators and the executor together; no model has them all."""
 
 

@@ -12,8 +12,10 @@ from tests.cortex_m.test_custom_ops import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
 from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
-from deuteron.operators import packed_weights, winograd
+from deuteron.operators import interleaved_weights, packed_weights, winograd
 from deuteron.operators.cortex_m import (
+    InterleavedConvolutionParams,
+    InterleavedLinearParams,
     PackedConvolutionParams,
     PackedLinearParams,
     PadParams,
@@ -94,6 +96,25 @@ def _packed_depthwise(rng: Rng) -> Case:
     record = PackedConvolutionParams(*astuple(p))
     size = p.out_h * p.out_w * channels
     return Case("dtn_cm_quantized_depthwise_conv2d_s4", record, p.out_w * channels, inputs, size, 1)
+
+
+def _interleaved(rng: Rng) -> Case:
+    """A convolution with interleaved weights."""
+    p = random_conv(rng).params
+    p = replace(p, batches=1, groups=1, out_c=2 * p.groups, has_bias=0, has_kernel_sum=1)
+    words = interleaved_weights.words_of(p.kernel_w * p.in_c)
+    weights = _map(rng, p.out_c // 2, p.kernel_h, words, 4)
+    sums = rng.integers(-9000, 9000, p.out_c).astype(np.int32)
+    inputs = (_map(rng, 1, p.in_h, p.in_w, p.in_c), weights, *factors(rng, p.out_c, p.kernel_h * 2 * words), sums)
+    record = InterleavedConvolutionParams(*astuple(p))
+    return Case("dtn_cm_interleaved_conv2d", record, p.out_w * p.out_c, inputs, p.out_h * p.out_w * p.out_c, 1)
+
+
+def _interleaved_linear(rng: Rng) -> Case:
+    rows = int(rng.integers(1, 5)) * 2
+    record = InterleavedLinearParams(rows, 8, 6, 3, 0, -1, 1 << 30, -8, -128, 127, 0, 1)
+    inputs = [_map(rng, rows, 8), _map(rng, 3, 1, 4, 4), rng.integers(-99, 99, 6).astype(np.int32)]
+    return Case("dtn_cm_interleaved_linear", record, 12, inputs, rows * 6)
 
 
 def _winograd(rng: Rng) -> Case:
@@ -207,6 +228,8 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_cm_quantized_conv2d_s4": _packed,
     "dtn_cm_quantized_depthwise_conv2d_s4": _packed_depthwise,
     "dtn_cm_quantized_linear_s4": _packed_linear,
+    "dtn_cm_interleaved_conv2d": _interleaved,
+    "dtn_cm_interleaved_linear": _interleaved_linear,
     "dtn_cm_quantized_avg_pool2d": lambda rng: _pool(rng, average=True),
     "dtn_cm_quantized_max_pool2d": lambda rng: _pool(rng, average=False),
     "dtn_cm_quantized_add": _sum,

@@ -407,6 +407,52 @@ typedef struct {
  */
 int32_t dtn_cm_winograd_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* interleaved_conv2d */
+
+enum {
+    DTN_CM_INTERLEAVED_CONV2D_INPUT = 0,
+    DTN_CM_INTERLEAVED_CONV2D_WEIGHTS = 1,
+    DTN_CM_INTERLEAVED_CONV2D_MULTIPLIERS = 2,
+    DTN_CM_INTERLEAVED_CONV2D_SHIFTS = 3,
+    DTN_CM_INTERLEAVED_CONV2D_KERNEL_SUM = 4,
+    DTN_CM_INTERLEAVED_CONV2D_SCRATCH = 5,
+    DTN_CM_INTERLEAVED_CONV2D_OUTPUT = 6,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t groups;
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t in_offset;
+    int32_t out_offset;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+    int32_t has_kernel_sum;
+} dtn_cm_interleaved_conv2d_params_t;
+
+/**
+ * `quantized_conv2d` of one group with a kernel sum, whose rows of weights are interleaved: the same results.
+ *
+ * Weights are [out_c / 2, kernel_h, kernel_w, in_c, 2]: out_c is even. `interleaved_weights.h` has their order.
+ *
+ * Values: input, weights, multipliers, shifts, kernel_sum, scratch, output.
+ */
+int32_t dtn_cm_interleaved_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* quantized_depthwise_conv2d */
 
 enum {
@@ -562,6 +608,40 @@ typedef struct {
  * Values: input, weights, bias if has_bias, kernel_sum if has_kernel_sum, output.
  */
 int32_t dtn_cm_quantized_linear(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* interleaved_linear */
+
+enum {
+    DTN_CM_INTERLEAVED_LINEAR_INPUT = 0,
+    DTN_CM_INTERLEAVED_LINEAR_WEIGHTS = 1,
+    DTN_CM_INTERLEAVED_LINEAR_KERNEL_SUM = 2,
+    DTN_CM_INTERLEAVED_LINEAR_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t in_features;
+    int32_t out_features;
+    int32_t in_offset;
+    int32_t weight_offset;
+    int32_t out_offset;
+    int32_t multiplier;
+    int32_t shift;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+    int32_t has_kernel_sum;
+} dtn_cm_interleaved_linear_params_t;
+
+/**
+ * Linear layer whose rows of weights are interleaved: the results of `quantized_linear`.
+ *
+ * Weights are [out_features / 2, in_features, 2]: out_features is even. Their offset is 0, and there is a kernel sum.
+ * `interleaved_weights.h` has their order.
+ *
+ * Values: input, weights, kernel_sum, output.
+ */
+int32_t dtn_cm_interleaved_linear(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* quantized_linear_s4 */
 

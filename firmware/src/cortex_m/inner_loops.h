@@ -48,6 +48,13 @@ void dtn_cm_multiply(const dtn_cm_product_t *product);
  */
 void dtn_cm_multiply_s4(const dtn_cm_product_t *product);
 
+/**
+ * interleaved_matmul_s8.c: the same with pairs of interleaved rows of weights (interleaved_weights.h), for an even
+ * number of channels. There is a kernel sum as bias, and both offsets are 0. Returns false, and has written nothing,
+ * for products that it does not support.
+ */
+bool dtn_cm_multiply_interleaved(const dtn_cm_product_t *product);
+
 /** Most sums of `dtn_cm_add_row`. */
 enum { DTN_CM_ROW_SUMS = 32 };
 
@@ -80,6 +87,10 @@ bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 
 /** conv2d_s4.c: the same with packed weights, and kernel sums. */
 bool dtn_cm_convolve_s4(const dtn_cm_group_t *group, void *scratch, size_t bytes);
+
+/** interleaved_conv2d_s8.c: the same with pairs of interleaved rows of weights, and kernel sums; without scratch
+ * memory. */
+bool dtn_cm_convolve_interleaved(const dtn_cm_group_t *group);
 
 /**
  * depthwise_conv2d_s8.c: the same for a depthwise convolution, all of its channels. `in_offset` is added to inputs; the

@@ -11,7 +11,7 @@ from functools import lru_cache
 from deuteron.arch import cores, targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions, SpeedForFlash, WeightsCompression
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.board import compressed_weights, winograd
+from deuteron.board import compressed_weights, interleaved_weights, winograd
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import CALLER, bundle_of, program_of
 from deuteron.board.compressed_weights import CompressedWeights
@@ -129,7 +129,8 @@ def _has_budget(memory: MemoryOptions) -> bool:
 
 def constant_bytes(program: bytes, manifest: Manifest) -> int:
     """Return the bytes of flash of a program's constants; raises the errors of `translate`."""
-    return winograd.constant_bytes(translate(pte.read(program), manifest, name=manifest.model.name))
+    bundle = translate(pte.read(program), manifest, name=manifest.model.name)
+    return interleaved_weights.constant_bytes(bundle, interleaved_weights.inner_of(manifest.target))
 
 
 def check_program(program: bytes, manifest: Manifest) -> None:
@@ -174,7 +175,8 @@ def _compressed(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list[C
     choices = compressed_weights.candidates(bundle, rates)
     if memory.flash_budget is None:
         return choices
-    return compressed_weights.enough(choices, winograd.constant_bytes(bundle) - memory.flash_budget)
+    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
+    return compressed_weights.enough(choices, size - memory.flash_budget)
 
 
 def _fastest(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int) -> Arena:
@@ -198,17 +200,16 @@ def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> li
     """
     if memory.flash_budget is None:
         return []
-    left = memory.flash_budget - winograd.constant_bytes(bundle)
-    if left < 0:
+    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
+    if size > memory.flash_budget:
         raise CapacityError(
-            f"the constants of `{bundle.name}` take {winograd.constant_bytes(bundle):,} bytes of flash, the budget is "
-            f"{memory.flash_budget:,}",
-            hint=f"give `--flash-budget {winograd.constant_bytes(bundle)}` or more, or leave it out; "
-            "`--weights-compression auto` and `--weights-bits auto` make constants smaller",
+            f"the constants of `{bundle.name}` take {size:,} bytes of flash, the budget is {memory.flash_budget:,}",
+            hint=f"give `--flash-budget {size}` or more, or leave it out; `--weights-compression auto` and "
+            "`--weights-bits auto` make constants smaller",
         )
     if memory.speed_for_flash is SpeedForFlash.NEVER:
         return []
-    return winograd.within(winograd.candidates(bundle, rates), left)
+    return winograd.within(winograd.candidates(bundle, rates), memory.flash_budget - size)
 
 
 def _planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int) -> Arena:

@@ -7,10 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from deuteron.arch import cores, targets
+from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, flash, harness_image, record, size, stack
 from deuteron.board.arena import arena_of
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
+from deuteron.board.interleaved_weights import inner_of, interleaved
 from deuteron.board.link import link
 from deuteron.board.override import check_override
 from deuteron.board.record import Arenas, Firmware, FirmwareOptions, Harness, IoCopy, Kernels, StepInfo
@@ -54,7 +56,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     _check_core(board, manifest)
     if options.arenas is Arenas.TCM:
         _check_tcm(board)
-    bundle = bundle_of(directory)
+    bundle = bundle_of(directory, cores.load(board.cpu).inner)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     program_sha256 = manifest.files[manifests.PROGRAM].sha256
     planned_flash = options.flash.of(flash.planned_for(manifest.target, manifest.options.memory))
@@ -154,12 +156,17 @@ def check_origin(directory: Path, firmware: Firmware, build: Path) -> None:
         )
 
 
-def bundle_of(directory: Path) -> Bundle:
-    """Return the program of a build as tables; raises the errors of `build`."""
+def bundle_of(directory: Path, inner: InnerWork | None = None) -> Bundle:
+    """Return the program of a build as tables; raises the errors of `build`.
+
+    Args:
+        directory: the build.
+        inner: the inner loops that run it; by default those of the target's CPU.
+    """
     manifest = manifests.read(directory)
     bundle = translated(directory, manifest)
     arena = arena_of(bundle, manifest)
-    return bundle if arena is None else arena.bundle
+    return interleaved(bundle if arena is None else arena.bundle, inner or inner_of(manifest.target))
 
 
 def translated(directory: Path, manifest: manifests.Manifest) -> Bundle:

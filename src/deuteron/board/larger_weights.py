@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from deuteron.board import packed_weights
 from deuteron.board.arena import Arena
 from deuteron.board.bundle import Bundle
+from deuteron.board.interleaved_weights import constant_bytes, inner_of
 from deuteron.builds.manifest import CpuOp, Manifest
 
 
@@ -13,7 +14,7 @@ def lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
     budget = manifest.options.memory.flash_budget
     if budget is None:
         return
-    yield f"flash: {sum(map(len, arena.bundle.constants)):,} B of constants of {budget:,} B"
+    yield f"flash: {constant_bytes(arena.bundle, inner_of(manifest.target)):,} B of constants of {budget:,} B"
     ops = _ops(manifest)
     for choice in arena.larger:
         name, source = _named(ops.get(choice.instruction), choice.instruction)

@@ -4,21 +4,16 @@ The results stay the same, so this needs no option: weights of four bits come fr
 file with int4 weights.
 """
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Step, StepKind
+from deuteron.board.bundle import Bundle, Step, StepKind
 from deuteron.board.row_dependencies import DEPTHWISE, LINEAR, PACKED
+from deuteron.board.weight_layouts import WEIGHTS, Weights, with_layout
 from deuteron.operators import packed_weights
 from deuteron.operators.cortex_m import (
     QuantizedConvolutionParams,
     QuantizedLinearParams,
 )
-
-_WEIGHTS = 1
-"""The index of the weights among the inputs of all these operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +35,12 @@ class PackedWeights:
 
 def packed(bundle: Bundle) -> Bundle:
     """Return the bundle with packed weights in all layers whose weights need four bits only."""
-    readers: defaultdict[int, set[tuple[int, tuple[int, ...]]]] = defaultdict(set)
-    users: defaultdict[int, set[int]] = defaultdict(set)
-    for at, step in enumerate(bundle.steps):
-        for index in (*step.inputs, *step.outputs):
-            if (memory := bundle.values[index].memory) >= MEMORY_CONSTANT:
-                users[memory].add(at)
-        if (shape := _rows(bundle, step)) is not None:
-            readers[bundle.values[step.inputs[_WEIGHTS]].memory].add((at, shape))
-    values, constants, steps = list(bundle.values), list(bundle.constants), list(bundle.steps)
-    functions = [bundle.operators[step.index] if step.kind is StepKind.OPERATOR else "" for step in steps]
-    for memory, found in readers.items():
-        layers, shapes = {at for at, _ in found}, {shape for _, shape in found}
-        own = [index for index, value in enumerate(values) if value.memory == memory]
-        if layers != users[memory] or len(shapes) != 1 or len(own) != 1:
-            continue  # another step, or another form of layer, reads the same constant
-        rows = np.frombuffer(constants[memory - MEMORY_CONSTANT], np.int8).reshape(*shapes)
-        data = packed_weights.packed(rows)
-        if data is None or data.nbytes >= rows.nbytes:
-            continue
-        constants[memory - MEMORY_CONSTANT] = data.tobytes()
-        order = tuple(range(data.ndim))
-        values[own[0]] = replace(
-            values[own[0]], bytes=data.nbytes, type=ElementType.S8, shape=data.shape, dim_order=order
-        )
-        for at in layers:
-            functions[at] = PACKED[functions[at]]
-    operators = tuple(dict.fromkeys(function for function in functions if function))
-    steps = [
-        replace(step, index=operators.index(function)) if function else step
-        for step, function in zip(steps, functions, strict=True)
-    ]
-    return replace(bundle, values=tuple(values), constants=tuple(constants), steps=tuple(steps), operators=operators)
+    return with_layout(bundle, PACKED, _rows, _packed)
+
+
+def _packed(shape: tuple[int, ...], weights: Weights) -> Weights | None:
+    data = packed_weights.packed(weights.reshape(shape))
+    return None if data is None or data.nbytes >= weights.nbytes else data
 
 
 def layers(bundle: Bundle) -> list[PackedWeights]:
@@ -80,7 +49,7 @@ def layers(bundle: Bundle) -> list[PackedWeights]:
     for at, step in enumerate(bundle.steps):
         if step.kind is StepKind.OPERATOR and bundle.operators[step.index] in PACKED.values():
             record = _record(bundle.operators[step.index], step)
-            nbytes = bundle.values[step.inputs[_WEIGHTS]].bytes
+            nbytes = bundle.values[step.inputs[WEIGHTS]].bytes
             rows, elements = (
                 (record.out_features, record.in_features)
                 if isinstance(record, QuantizedLinearParams)
@@ -95,23 +64,14 @@ def _size(record: QuantizedConvolutionParams, *, depthwise: bool) -> tuple[int, 
     return groups * rows, elements
 
 
-def _rows(bundle: Bundle, step: Step) -> tuple[int, ...] | None:
-    """Return the shape of a layer's constant weights as groups, rows and elements; None if they cannot be packed."""
-    if step.kind is not StepKind.OPERATOR or bundle.operators[step.index] not in PACKED:
-        return None
-    value = bundle.values[step.inputs[_WEIGHTS]]
-    if (
-        value.memory < MEMORY_CONSTANT
-        or value.offset
-        or value.bytes != len(bundle.constants[value.memory - MEMORY_CONSTANT])
-    ):
-        return None
-    match _record(bundle.operators[step.index], step):
+def _rows(function: str, step: Step) -> tuple[int, ...] | None:
+    """Return the shape of a layer's weights as groups, rows and elements; None if they cannot be packed."""
+    match _record(function, step):
         case QuantizedLinearParams() as record:
             fits = record.has_kernel_sum == 1 and record.weight_offset == 0
             return (1, record.out_features, record.in_features) if fits else None
         case record:
-            depthwise = bundle.operators[step.index] == DEPTHWISE
+            depthwise = function == DEPTHWISE
             fits = packed_weights.fits(record, depthwise=depthwise)
             return packed_weights.rows_of(record, depthwise=depthwise) if fits else None
 

@@ -13,6 +13,8 @@ from deuteron.operators import kernel_params as p
 from deuteron.operators import row_dependencies, rules
 from deuteron.operators.cortex_m import (
     DecompressParams,
+    InterleavedConvolutionParams,
+    InterleavedLinearParams,
     PackedConvolutionParams,
     PackedLinearParams,
     PadParams,
@@ -39,6 +41,9 @@ PACKED = {
 }
 """The operator with packed weights of four bits for each that has int8 weights."""
 
+INTERLEAVED = {CONVOLUTION: "dtn_cm_interleaved_conv2d", LINEAR: "dtn_cm_interleaved_linear"}
+"""The operator with interleaved weights for each that has rows of weights."""
+
 RECORDS: dict[str, type[KernelParams]] = {
     DECOMPRESS: DecompressParams,
     COPY: p.CopyParams,  # its first word is the offset of the operand
@@ -47,6 +52,8 @@ RECORDS: dict[str, type[KernelParams]] = {
     DEPTHWISE: QuantizedConvolutionParams,
     TRANSPOSED: QuantizedConvolutionParams,
     LINEAR: QuantizedLinearParams,
+    INTERLEAVED[CONVOLUTION]: InterleavedConvolutionParams,
+    INTERLEAVED[LINEAR]: InterleavedLinearParams,
     PACKED[CONVOLUTION]: PackedConvolutionParams,
     PACKED[DEPTHWISE]: PackedConvolutionParams,
     PACKED[LINEAR]: PackedLinearParams,

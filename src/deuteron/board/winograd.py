@@ -45,11 +45,6 @@ class LargerWeights:
         return self.instructions[0] - self.instructions[1]
 
 
-def constant_bytes(bundle: Bundle) -> int:
-    """Return the bytes of a bundle's constants."""
-    return sum(map(len, bundle.constants))
-
-
 def candidates(bundle: Bundle, rates: Counted) -> list[LargerWeights]:
     """Return the steps that are faster by Winograd's algorithm, those first that save the most per byte."""
     if rates.core.inner is not InnerWork.DSP:

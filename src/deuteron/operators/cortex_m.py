@@ -102,6 +102,14 @@ class WinogradConvolutionParams(QuantizedConvolutionParams):
 
 
 @dataclass(frozen=True, slots=True)
+class InterleavedConvolutionParams(QuantizedConvolutionParams):
+    """`quantized_conv2d` of one group with a kernel sum, whose rows of weights are interleaved: the same results.
+
+    Weights are [out_c / 2, kernel_h, kernel_w, in_c, 2]: out_c is even. `interleaved_weights.h` has their order.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class PackedConvolutionParams(QuantizedConvolutionParams):
     """Convolution with packed weights of four bits: the results of the operator with int8 weights.
 
@@ -152,6 +160,15 @@ class QuantizedLinearParams(KernelParams):
     act_max: int
     has_bias: int
     has_kernel_sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class InterleavedLinearParams(QuantizedLinearParams):
+    """Linear layer whose rows of weights are interleaved: the results of `quantized_linear`.
+
+    Weights are [out_features / 2, in_features, 2]: out_features is even. Their offset is 0, and there is a kernel sum.
+    `interleaved_weights.h` has their order.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +323,7 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("quantized_max_pool2d", ("input",), MaxPoolParams),
     CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias", "kernel_sum"), ("scratch",)),
     CpuOperator("winograd_conv2d", (*_CONVOLUTION, "kernel_sum"), WinogradConvolutionParams, (), ("scratch",)),
+    CpuOperator("interleaved_conv2d", (*_CONVOLUTION, "kernel_sum"), InterleavedConvolutionParams, (), ("scratch",)),
     CpuOperator("quantized_depthwise_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
     CpuOperator("quantized_conv2d_s4", (*_CONVOLUTION, "kernel_sum"), PackedConvolutionParams, (), ("scratch",)),
     CpuOperator("quantized_depthwise_conv2d_s4", _CONVOLUTION, PackedConvolutionParams, ("bias",), ("scratch",)),
@@ -317,6 +335,7 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
         ("scratch", "output_scratch"),
     ),
     CpuOperator("quantized_linear", ("input", "weights"), QuantizedLinearParams, ("bias", "kernel_sum")),
+    CpuOperator("interleaved_linear", ("input", "weights", "kernel_sum"), InterleavedLinearParams),
     CpuOperator("quantized_linear_s4", ("input", "weights", "kernel_sum"), PackedLinearParams),
     CpuOperator("quantized_batch_matmul", ("a", "b"), QuantizedBatchMatmulParams, (), ("scratch",)),
 )

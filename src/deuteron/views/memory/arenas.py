@@ -6,6 +6,7 @@ from pathlib import Path
 
 from deuteron.board import arena, image, larger_weights, packed_weights
 from deuteron.board.arena import Arena
+from deuteron.board.interleaved_weights import constant_bytes, inner_of
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import counted
@@ -113,7 +114,7 @@ class ArenaPlanning:
             "uncounted": self.arena.uncounted,
             "chains": [asdict(chain) for chain in self.arena.chains],
             "flash": self.manifest.options.memory.flash_budget,
-            "constants": sum(map(len, self.arena.bundle.constants)),
+            "constants": constant_bytes(self.arena.bundle, inner_of(self.manifest.target)),
             "larger_weights": [asdict(choice) for choice in self.arena.larger],
             "compressed_weights": [choice.plain() for choice in self.arena.compressed],
             "packed_weights": [asdict(layer) for layer in packed_weights.layers(self.arena.bundle)],
