@@ -137,7 +137,7 @@ def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The cosine similarity over a dimension becomes the mean of products of root mean square norms."""
     x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
-    sizes = torch.broadcast_shapes(x.meta["val"].shape, y.meta["val"].shape)
+    sizes: tuple[int, ...] = cast(Any, torch).broadcast_shapes(x.meta["val"].shape, y.meta["val"].shape)
     behind = len(sizes) - dim % len(sizes)  # the dimension's place from the end, the same for both operands
     has_vectors = all(one.meta["val"].shape[-behind:][:1] == sizes[-behind:][:1] for one in (x, y))
     if not has_vectors or least > _GUARD:

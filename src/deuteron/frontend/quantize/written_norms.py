@@ -108,13 +108,14 @@ def _root(node: object) -> _Root | None:
     """Return the root that a divisor is; None for other divisors."""
     if not isinstance(node, fx.Node):
         return None
-    x, *others = (*node.args, None)
+    x: object = node.args[0] if node.args else None
     if node.target in (aten.expand.default, aten.expand_as.default):
         return _root(x)
     if _is(node, aten.add.Tensor) or node.target in (aten.clamp_min.default, aten.clamp.default):
-        root, number = _root(x), others[0]
-        is_bound = isinstance(number, int | float) and number > 0 and len(node.args) == 2 and not node.kwargs
-        if root is None or not is_bound or root.added or (node.target is not aten.add.Tensor and number > _GUARD):
+        root, number = _root(x), node.args[1] if len(node.args) == 2 and not node.kwargs else None
+        if root is None or root.added or not isinstance(number, int | float) or number <= 0:
+            return None
+        if node.target is not aten.add.Tensor and number > _GUARD:
             return None
         return replace(root, added=float(number))
     if node.target is aten.sqrt.default or (node.target is aten.pow.Tensor_Scalar and node.args[1] == 0.5):
