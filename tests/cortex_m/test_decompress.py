@@ -50,7 +50,7 @@ def test_any_bytes_come_back_from_both_forms(data: bytes) -> None:
     library = OperatorLibrary(InnerWork.PORTABLE)
     values = np.frombuffer(data, np.uint8)
     assert decompressed(library, DecompressParams(HUFFMAN), compressed_weights.huffman(values), len(data)) == data
-    few = values % compressed_weights.COLOURS * 9
+    few = values % compressed_weights.PALETTE_SIZE * 9
     found = decompressed(library, DecompressParams(PALETTE), compressed_weights.palette(few), len(data))
     assert found == few.tobytes()
 

@@ -59,6 +59,10 @@ def test_nothing_is_left_of_them(function: Callable[[Tensor], Tensor]) -> None:
         lambda x: x[:1] + torch.zeros(SHAPE),
         lambda x: x + torch.tensor([0.0, 0, 0, 1, 0, 0]),
         lambda x: x.long() + torch.zeros(SHAPE),
+        lambda x: torch.maximum(x.masked_fill(x > 0, -torch.inf).amax(1, keepdim=True), _full(-1e30, 2, 1)),
+        lambda x: torch.maximum(torch.where(x > 0, x, -1e38), _full(-1e30)),
+        lambda x: torch.maximum(x + torch.tensor([0.0, 0, 0, 0, 0, -1e38]), _full(-1e30)),
+        lambda x: torch.exp(_full(-1e30) - (x + torch.tensor([0.0, 0, 0, 0, 0, 1e25]))),
     ],
 )
 def test_others_stay(function: Callable[[Tensor], Tensor]) -> None:

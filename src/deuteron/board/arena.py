@@ -3,7 +3,7 @@
 Scratch memory of a step shares the arena and is live during that step only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -128,9 +128,13 @@ def _has_budget(memory: MemoryOptions) -> bool:
 
 
 def constant_bytes(program: bytes, manifest: Manifest) -> int:
-    """Return the bytes of flash of a program's constants; raises the errors of `translate`."""
+    """Return the least bytes of flash of a program's constants; raises the errors of `translate`."""
     bundle = translate(pte.read(program), manifest, name=manifest.model.name)
-    return interleaved_weights.constant_bytes(bundle, interleaved_weights.inner_of(manifest.target))
+    rates = Counted(cores.load(targets.load(manifest.target).cpu.name))
+    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
+    if manifest.options.memory.weights_compression is WeightsCompression.AUTO:
+        size -= sum(choice.saved for choice in compressed_weights.candidates(bundle, rates))
+    return size
 
 
 def check_program(program: bytes, manifest: Manifest) -> None:
@@ -158,25 +162,48 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 
     Raises:
         CapacityError: no plan fits; the error names the smallest one.
     """
-    rates = Counted(cores.load(core))
-    compressed = _compressed(bundle, memory, rates)
-    while compressed:  # fewer, where the SRAM does not hold the largest
+    choices = _compressible(bundle, memory, Counted(cores.load(core)))
+    while choices:
         with suppress(CapacityError):
-            small = compressed_weights.applied(bundle, compressed)
-            return replace(_fastest(small, memory, core, partitions), compressed=tuple(compressed))
-        compressed.remove(max(compressed, key=lambda choice: choice.sizes[0]))
+            taken = _enough(choices, bundle, memory, Counted(cores.load(core)))
+            small = compressed_weights.applied(bundle, taken)
+            return replace(_fastest(small, memory, core, partitions), compressed=tuple(taken))
+        # Without the largest, where the SRAM does not hold them.
+        largest = sorted(choices, key=lambda choice: choice.sizes[0])[: len(choices) - max(1, len(choices) // 4)]
+        choices = [choice for choice in choices if choice in largest]
     return _fastest(bundle, memory, core, partitions)
 
 
-def _compressed(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list[CompressedWeights]:
-    """Return the constants that are compressed, those first that save the largest share of their bytes."""
+def _compressible(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list[CompressedWeights]:
+    """Return the constants that may be compressed, those first that save the largest share of their bytes.
+
+    Raises:
+        CapacityError: the constants exceed the flash budget if all are compressed.
+    """
     if memory.weights_compression is WeightsCompression.NEVER:
         return []
     choices = compressed_weights.candidates(bundle, rates)
+    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
+    if memory.flash_budget is not None and (least := size - sum(each.saved for each in choices)) > memory.flash_budget:
+        raise _exceeds_flash(bundle, memory.flash_budget, least, "`--weights-bits auto` makes constants smaller")
+    return choices
+
+
+def _enough(
+    choices: Sequence[CompressedWeights], bundle: Bundle, memory: MemoryOptions, rates: Counted
+) -> list[CompressedWeights]:
+    """Return as many choices as the flash budget takes, all without one."""
     if memory.flash_budget is None:
-        return choices
+        return [*choices]
     size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
     return compressed_weights.enough(choices, size - memory.flash_budget)
+
+
+def _exceeds_flash(bundle: Bundle, budget: int, size: int, other: str) -> CapacityError:
+    return CapacityError(
+        f"the constants of `{bundle.name}` take {size:,} bytes of flash, the budget is {budget:,}",
+        hint=f"give `--flash-budget {size}` or more, or leave it out; {other}",
+    )
 
 
 def _fastest(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int) -> Arena:
@@ -202,11 +229,13 @@ def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> li
         return []
     size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
     if size > memory.flash_budget:
-        raise CapacityError(
-            f"the constants of `{bundle.name}` take {size:,} bytes of flash, the budget is {memory.flash_budget:,}",
-            hint=f"give `--flash-budget {size}` or more, or leave it out; `--weights-compression auto` and "
-            "`--weights-bits auto` make constants smaller",
+        compresses = memory.weights_compression is WeightsCompression.AUTO
+        other = (
+            "more SRAM holds more compressed weights"
+            if compresses
+            else "`--weights-compression auto` and `--weights-bits auto` make constants smaller"
         )
+        raise _exceeds_flash(bundle, memory.flash_budget, size, other)
     if memory.speed_for_flash is SpeedForFlash.NEVER:
         return []
     return winograd.within(winograd.candidates(bundle, rates), memory.flash_budget - size)

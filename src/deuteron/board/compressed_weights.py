@@ -4,6 +4,7 @@ The results stay the same. `deuteron.operators.compressed_weights` makes the byt
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
@@ -12,14 +13,13 @@ from deuteron.operators import catalogue
 from deuteron.operators.compressed_weights import compressed
 from deuteron.operators.cortex_m import DecompressParams
 
-LEAST = 512
-"""The least bytes of weights that are compressed."""
+MAX_RATIO, MIN_SAVED = 0.95, 128
+"""The largest share of their bytes that compressed weights may have, and the bytes that they must save: the step and
+its values take 72."""
 
-MOST = 0.95
-"""The largest share of their bytes that compressed weights may have: each takes a step of the program."""
-
-_IN_PARTS = frozenset({"dtn_cm_gather", "dtn_cm_copy"})
-"""Operators that may read a small part of a constant."""
+_WEIGHTS = frozenset({"weights", "input_weights", "hidden_weights"})
+"""The inputs of operators that are compressed. Other operators may read a constant before the first step runs, as the
+initial state is, or a small part of it, as a gather does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class CompressedWeights:
         """Return the bytes of flash that it saves."""
         return self.sizes[0] - self.sizes[1]
 
-    def plain(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """Return what a report says of it, as plain values."""
         return {
             "instruction": self.instruction,
@@ -61,9 +61,9 @@ def candidates(bundle: Bundle, rates: Counted) -> list[CompressedWeights]:
     """Return the constants that get smaller, those first that save the largest share of their bytes."""
     found: list[CompressedWeights] = []
     for index, data in enumerate(bundle.constants):
-        if len(data) >= LEAST and (step := _first_reader(bundle, index)) is not None:
+        if len(data) > MIN_SAVED and (step := _first_reader(bundle, index)) is not None:
             record, stream = compressed(data)
-            if len(stream) <= MOST * len(data):
+            if len(stream) <= min(MAX_RATIO * len(data), len(data) - MIN_SAVED):
                 sizes = (len(stream), len(data))
                 work = rates.work(CpuParams(DECOMPRESS, record, sizes, 1))
                 found.append(CompressedWeights(index, step.instruction, (len(data), len(stream)), record, stream, work))
@@ -131,10 +131,17 @@ def _bytes(memory: int, offset: int, nbytes: int, note: str) -> Value:
 
 
 def _first_reader(bundle: Bundle, index: int) -> Step | None:
-    """Return the first step that reads a constant; None if the application or an NPU does, or a reader takes a part."""
+    """Return the first step that reads a constant; None unless steps alone read it, as weights, and as a whole."""
     own = {at for at, value in enumerate(bundle.values) if value.memory == MEMORY_CONSTANT + index}
     readers = [step for step in bundle.steps if not own.isdisjoint(step.inputs)]
-    is_read_whole = all(
-        bundle.values[at].offset == 0 and bundle.values[at].bytes == len(bundle.constants[index]) for at in own
-    ) and all(step.kind is StepKind.OPERATOR and bundle.operators[step.index] not in _IN_PARTS for step in readers)
-    return readers[0] if readers and is_read_whole and own.isdisjoint((*bundle.inputs, *bundle.outputs)) else None
+    parts = [value for at in own if (value := bundle.values[at]).bytes != len(bundle.constants[index]) or value.offset]
+    if not readers or parts or not own.isdisjoint((*bundle.inputs, *bundle.outputs)):
+        return None
+    return readers[0] if all(_reads_weights(bundle, step, own) for step in readers) else None
+
+
+def _reads_weights(bundle: Bundle, step: Step, own: AbstractSet[int]) -> bool:
+    """Return true for an operator that reads some of these values as its weights only."""
+    operator = catalogue.BY_SYMBOL.get(bundle.operators[step.index]) if step.kind is StepKind.OPERATOR else None
+    names = () if operator is None else (*operator.inputs, *operator.optional)
+    return all(at < len(names) and names[at] in _WEIGHTS for at, value in enumerate(step.inputs) if value in own)

@@ -334,7 +334,8 @@ class Flow:
         else:
             composites.write_missing(model)
         operator_aliases.write(model)
-        huge_constants.write(model)
+        if self.train is None:  # zeros may be parameters that a training changes
+            huge_constants.write(model)
         decompositions.fold(model, weights=self.train is None)
         masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)

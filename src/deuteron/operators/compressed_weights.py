@@ -10,14 +10,14 @@ from deuteron.operators.cortex_m import HUFFMAN, PALETTE, DecompressParams
 
 Bytes = npt.NDArray[np.uint8]
 
-COLOURS, SYMBOLS, LONGEST = 16, 256, 15
+PALETTE_SIZE, SYMBOLS, LONGEST = 16, 256, 15
 """The values of a palette, the bytes that a code may have, and the bits of its longest word."""
 
 
 def compressed(data: bytes) -> tuple[DecompressParams, bytes]:
     """Return the shorter form of some bytes; it may be longer than they are."""
     forms = [(DecompressParams(HUFFMAN), huffman(np.frombuffer(data, np.uint8)))]
-    if len(set(data)) <= COLOURS:
+    if len(set(data)) <= PALETTE_SIZE:
         forms.append((DecompressParams(PALETTE), palette(np.frombuffer(data, np.uint8))))
     return min(forms, key=lambda form: len(form[1]))
 
@@ -27,7 +27,7 @@ def palette(data: Bytes) -> bytes:
     values, indices = np.unique(data, return_inverse=True)
     whole = np.zeros(len(data) + len(data) % 2, np.uint8)
     whole[: len(data)] = indices
-    palette = np.zeros(COLOURS, np.uint8)
+    palette = np.zeros(PALETTE_SIZE, np.uint8)
     palette[: len(values)] = values
     return palette.tobytes() + (whole[::2] | whole[1::2] << 4).tobytes()
 

@@ -13,7 +13,7 @@ from torch import nn
 from deuteron import api
 from deuteron.builds import samples
 from deuteron.builds.quality import MOST, NOT_MEASURED, PROGRAM, PYTORCH, OutputQuality, Quality, decibels
-from deuteron.errors import DeuteronError, InputError, InternalError, MissingToolError, OptionError
+from deuteron.errors import DeuteronError, InputError, InternalError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.build import BuildResult
 from deuteron.frontend.build import build as build_in_memory
 from deuteron.runtime.host import HostRunner
@@ -143,15 +143,23 @@ def test_a_program_that_does_not_run_here_is_warned_of_and_one_that_fails_is_an_
         quality.of_program(built)
 
 
-def test_a_program_that_computes_something_else_is_warned_of(monkeypatch: pytest.MonkeyPatch):
+def test_a_program_that_computes_something_else(monkeypatch: pytest.MonkeyPatch):
     built = result()
     assert quality.of_program(built).warnings == built.manifest.warnings
     (pytorch,) = built.manifest.quality.outputs
-    monkeypatch.setattr(HostRunner, "run", lambda *_: (np.zeros((1, 3), np.float32),))
+    wanted = iter(built.samples.outputs)
+    monkeypatch.setattr(HostRunner, "run", lambda *_: tuple(value * 0.8 for value in next(wanted)))
     assert quality.of_program(built).warnings[-1] == (
-        "output 0 of the program has 0.0 dB of signal to noise against the float model, quantized PyTorch "
+        "output 0 of the program has 14.0 dB of signal to noise against the float model, quantized PyTorch "
         f"{pytorch.sqnr:.1f} dB: the program computes something else; `deuteron run --compare` compares operator by "
         "operator"
+    )
+    monkeypatch.setattr(HostRunner, "run", lambda *_: (np.zeros((1, 3), np.float32),))
+    with pytest.raises(UnsupportedError) as caught:
+        quality.of_program(built)
+    assert caught.value.message == (
+        "output 0 of the program has 0.0 dB of signal to noise against the float model, quantized PyTorch "
+        f"{pytorch.sqnr:.1f} dB: the program computes something else"
     )
 
 

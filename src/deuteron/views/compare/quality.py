@@ -37,6 +37,9 @@ _LOST = 6.0
 _LOST_OF_STATE = 10.0
 """Allowed dB below the quantized model for a program with state, whose errors may add up from run to run."""
 
+_USELESS, _FAR = 10.0, 20.0
+"""A program with less than the first (dB), and so far below the quantized model, is refused."""
+
 _OTHERS = 0.1
 """Allowed share of different integers in addition to the quantized model's."""
 
@@ -54,8 +57,7 @@ def of_program(result: "BuildResult") -> Manifest:
     except for the vendor's converter, whose programs never run here.
 
     Raises:
-        UnsupportedError: outputs of integers are not the model's, or a program with state is far below the quantized
-            model.
+        UnsupportedError: outputs of integers are not the model's, or the program is far below the quantized model.
     """
     manifest, kept = result.manifest, result.samples
     if manifest.options.converter is Converter.VENDOR:
@@ -71,6 +73,8 @@ def of_program(result: "BuildResult") -> Manifest:
     of_outputs = measured(quality, outputs, kept.outputs)
     if result.variables:
         need_state(result.variables, len(outputs), _stepped(result), of_outputs)
+    last = next((str(node.source[0]) for node in reversed(manifest.nodes) if node.source), None)
+    need_like_pytorch(quality.outputs, of_outputs, last)
     warnings = (*manifest.warnings, *lost(quality.outputs, of_outputs))
     return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs), warnings=warnings)
 
@@ -128,6 +132,23 @@ def need_state(
                 "program computes something else",
                 where=str(source) if source else None,
                 hint="report the model; until then make the state an input and an output of `forward`",
+            )
+
+
+def need_like_pytorch(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality], where: str | None) -> None:
+    """Check that no output of a program is useless where the quantized model's is not: something is lowered wrong.
+
+    Raises:
+        UnsupportedError: for the first that is; `where` is the model's last line.
+    """
+    for index, (theirs, ours) in enumerate(zip(pytorch, program, strict=True)):
+        if ours.channels and ours.sqnr < min(_USELESS, theirs.sqnr - _FAR):
+            raise UnsupportedError(
+                f"output {index} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, "
+                f"quantized PyTorch {theirs.sqnr:.1f} dB: the program computes something else",
+                where=where,
+                hint="report the model, for this is a defect; until then build for another target, or leave operators "
+                "to the CPU by `--keep OPERATOR` where the target has both",
             )
 
 

@@ -33,7 +33,8 @@ class ArenaPlanning:
         """Return the SRAM, and the number of depth-first chains, in a line."""
         chains = self.arena.chains
         cut = f"{counted(len(chains), 'chain')} depth first, {self.arena.whole_bytes:,} B without"
-        return f"SRAM: {self._total()}; {cut if chains else 'nothing depth first'}"
+        compressed = "".join(f"; {line}" for line in [*larger_weights.compressed_lines(self.arena, self.manifest)][:1])
+        return f"SRAM: {self._total()}; {cut if chains else 'nothing depth first'}{compressed}"
 
     def lines(self) -> Iterator[str]:
         """Yield the report as text."""
@@ -116,7 +117,7 @@ class ArenaPlanning:
             "flash": self.manifest.options.memory.flash_budget,
             "constants": constant_bytes(self.arena.bundle, inner_of(self.manifest.target)),
             "larger_weights": [asdict(choice) for choice in self.arena.larger],
-            "compressed_weights": [choice.plain() for choice in self.arena.compressed],
+            "compressed_weights": [choice.to_json() for choice in self.arena.compressed],
             "packed_weights": [asdict(layer) for layer in packed_weights.layers(self.arena.bundle)],
             "memory": asdict(self.arena.memory),
             "warnings": [],

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deuteron.arch import calibration, cores, targets
+from deuteron.arch.memory import WeightsCompression
 from deuteron.arch.targets import CpuOperators
 from deuteron.builds.manifest import Manifest
 from deuteron.views.events import record
@@ -49,8 +50,11 @@ def _of_operators(manifest: Manifest) -> Iterator[tuple[int, int]]:
     core = cores.load(cpu.name)
     nodes = {node.name: node for node in manifest.nodes}
     shared = Counter(op.computes for op in manifest.cpu_ops)
+    is_compressed = manifest.options.memory.weights_compression is WeightsCompression.AUTO
     for index, op in enumerate(manifest.cpu_ops):
         node = nodes.get(op.computes)
+        if node is not None and node.work.multiplies and is_compressed:
+            continue  # what is measured includes the decompression of weights
         if node is None:
             cycles = core.instructions(op.work, op.elements)
         elif shared[op.computes] == 1:
