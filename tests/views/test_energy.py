@@ -153,6 +153,11 @@ def test_runs_at_the_ends_are_left_out(tmp_path: Path) -> None:
             FormatError,
             "the time falls after sample 0",
         ),
+        (
+            ["time,current,D0,D1", "2026-11-30T09:00:00,1,0,0", "2026-13-01T09:00:01,1,0,0"],
+            FormatError,
+            "line 3 has no number for the time",
+        ),
         (["time (h),current,D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, r"unknown unit in the column `time \(h\)`"),
         (["time,current (V),D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, r"unknown unit in the column `current \(V\)`"),
         (
@@ -189,6 +194,22 @@ def test_a_log_that_says_nothing_is_refused(
     log.write_text("\n".join(lines))
     with pytest.raises(error, match=text):
         api.energy(log, run="D0", step="D1", volts=3.0)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["time,current,D0", *(f"2026-11-30T09:00:0{at},1,{at % 2}" for at in range(4))],
+        ["#time,current,D0", *(f"2026-11-30T09:00:0{at}.0Z,1,{at % 2}" for at in range(4))],
+        ["Timestamp (s),Wall-clock time (UTC),current,D0",
+         *(f"{at},2026-11-30 09:00:0{at},1,{at % 2}" for at in range(4))],
+    ],
+    ids=["slow", "in a comment", "with numbers"],
+)  # fmt: skip
+def test_dates_as_times(lines: Sequence[str], tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(lines))
+    assert read_log(log, ["D0"]).seconds.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

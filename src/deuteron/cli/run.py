@@ -255,7 +255,7 @@ def _compare(printer: Printer, subject: "Subject", data: "Sequence[Sample] | Non
         if data is None:
             comparison = subject.compare_floats(progress)
         else:
-            comparison = subject.compare(data, lambda done, of: progress("samples or steps", done, of))
+            comparison = subject.compare(data, lambda done, of: progress("comparison", done, of))
     if printer.as_json:
         printer.json(comparison.to_json())
     else:

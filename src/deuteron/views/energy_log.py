@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[a-z ]*\b(time|timestamp|current|amps?|amperes|voltage|vol
 """A name without a unit: it is the SI unit then."""
 _SLOWEST = 1.0
 """Seconds between samples from which a time without a unit is taken for one in another unit."""
-_NUMBER = re.compile(r"[\s\"]*[-+]?[.,]?\d[\dTeE.:+-]*[\s\"]*[,;\t]|[\s\"]*\d{4}-\d\d-\d\d ")
+_NUMBER = re.compile(r"[\s\"]*[-+]?[.,]?\d[\dTeE.:+-]*Z?[\s\"]*[,;\t]|[\s\"]*\d{4}-\d\d-\d\d ")
 """Start of a line of samples."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d*)?Z?")
 """A time of the day as ISO 8601 has it, in UTC."""
@@ -75,7 +75,7 @@ def read_log(path: Path, pins: Sequence[str]) -> Log:
     """
     rows = _rows(path)
     names = rows.names
-    found = {quantity: _column(path, names, quantity, pins) for quantity in _QUANTITIES}
+    found = {quantity: _column(rows, quantity, pins) for quantity in _QUANTITIES}
     for quantity in ("time", "current"):
         if found[quantity] is None:
             raise FormatError(f"`{path}` has no column for the {quantity}: {_listed(names)}", hint=_LAYOUT)
@@ -88,7 +88,7 @@ def read_log(path: Path, pins: Sequence[str]) -> Log:
     values = _values(rows, columns)
     seconds = values["time"] * _scale(path, names[columns["time"]], "time") if dates is None else dates
     electric = {q: values[q] * _scale(path, names[columns[q]], q) for q in ("current", "voltage") if q in columns}
-    _check_time(path, names[found["time"] or 0], seconds)
+    _check_time(path, names[columns["time"]] if dates is None else "", seconds)
     levels = {
         pin: _bits(rows, pin, column, bit) if bit is not None else _levels(path, pin, values[f"pin {pin}"])
         for pin, (column, bit) in places.items()
@@ -141,7 +141,12 @@ def _dates(rows: _Rows, column: int) -> Numbers | None:
     for number, cell in zip(rows.lines, cells, strict=True):
         if not _DATE.fullmatch(cell):
             raise _without_number(rows.path, number, "time")
-    times = np.array([cell.rstrip("Z").replace(" ", "T").replace(",", ".") for cell in cells], "datetime64[ns]")
+    times = np.empty(len(cells), "datetime64[ns]")
+    for at, (number, cell) in enumerate(zip(rows.lines, cells, strict=True)):
+        try:
+            times[at] = np.datetime64(cell.rstrip("Z").replace(" ", "T").replace(",", "."), "ns")
+        except ValueError:  # such as a 13th month
+            raise _without_number(rows.path, number, "time") from None
     return np.asarray((times - times[0]) / np.timedelta64(1, "s"), np.float64)
 
 
@@ -172,7 +177,7 @@ def _levels(path: Path, pin: str, values: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def _check_time(path: Path, name: str, seconds: Numbers) -> None:
-    """Reject times that fall, that never rise, or whose unit is not likely."""
+    """Reject times that fall, that never rise, or whose unit is not likely; dates, which have none, have no name."""
     steps = np.diff(seconds)
     if (falling := np.flatnonzero(steps < 0)).size or not steps.any():
         where = f"falls after sample {falling[0]:,}" if falling.size else "never rises"
@@ -185,13 +190,17 @@ def _check_time(path: Path, name: str, seconds: Numbers) -> None:
         )
 
 
-def _column(path: Path, names: Sequence[str], quantity: str, pins: Sequence[str]) -> int | None:
+def _column(rows: _Rows, quantity: str, pins: Sequence[str]) -> int | None:
+    """Return the column of a quantity; of several for the time, of which others are dates, the one with numbers."""
     pattern, _ = _QUANTITIES[quantity]
-    found = [i for i, name in enumerate(names) if name not in pins and pattern.search(name.lower())]
+    found = [i for i, name in enumerate(rows.names) if name not in pins and pattern.search(name.lower())]
+    if len(found) > 1 and quantity == "time":
+        numbers = [column for column in found if not _DATE.fullmatch(_cells(rows, column)[0])]
+        found = numbers or found
     if len(found) > 1:
         raise FormatError(
-            f"`{path}` has several columns for the {quantity}: {_listed([names[i] for i in found])}",
-            hint="export one channel of the meter",
+            f"`{rows.path}` has several columns for the {quantity}: {_listed([rows.names[i] for i in found])}",
+            hint="export one channel of the meter, with one time",
         )
     return found[0] if found else None
 
