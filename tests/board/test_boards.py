@@ -69,3 +69,12 @@ def test_a_damaged_preset(old: str, new: str, error: str):
     with pytest.raises(FormatError) as caught:
         boards.parse("b", preset().replace(old, new))
     assert str(caught.value) == error
+
+
+def test_an_unknown_core():
+    with pytest.raises(FormatError) as caught:
+        boards.parse("b", preset().replace('name = "cortex-m33"', 'name = "cortex-m99"'))
+    assert str(caught.value) == (
+        "board `b`, table `cpu`: the name is `cortex-m99`, which is no core\n\nhint: the cores are cortex-m0plus, "
+        "cortex-m3, cortex-m33, cortex-m4, cortex-m55, cortex-m7, cortex-m85"
+    )

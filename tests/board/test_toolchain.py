@@ -102,11 +102,11 @@ def test_a_users_file_that_does_not_compile_or_link(toolchain: Toolchain, tmp_pa
     assert caught.value.message.endswith(reason)
 
 
-def link(toolchain: Toolchain, folder: Path, text: str) -> tuple[tuple[Region, ...], bool]:
+def link(toolchain: Toolchain, folder: Path, text: str, layout: str = SCRIPT) -> tuple[tuple[Region, ...], bool]:
     (made,) = toolchain.compile([source(folder, text)], FLAGS, FIRMWARE)
     shutil.copy(made.path, folder)
     script = folder / "app.ld"
-    script.write_text(SCRIPT)
+    script.write_text(layout)
     return toolchain.link([made.path.name], FLAGS, script, folder / "app.elf")
 
 
@@ -125,6 +125,18 @@ def test_what_does_not_fit_gives_no_image(toolchain: Toolchain, tmp_path: Path):
     assert [(r.name, r.used > r.size, r.size) for r in regions] == [("CODE", True, 65536), ("RAM", True, 1024)]
     assert regions[1].used == 2000
     assert not (tmp_path / "app.elf").exists()
+
+
+def test_a_memory_without_bytes(toolchain: Toolchain, tmp_path: Path):
+    layout = SCRIPT.replace("LENGTH = 1K }", "LENGTH = 1K\n  EXT (rwx) : ORIGIN = 0x60000000, LENGTH = 0 }")
+    layout = layout.replace("RAM }", "RAM\n  .ext (NOLOAD) : { *(.ext*) } > EXT }")
+    fitting, in_ext = "char x[8];", 'char x[8] __attribute__((section(".ext.x")));'
+    regions, fits = link(toolchain, tmp_path, f"{fitting}\nint main(void) {{ return x[1]; }}", layout)
+    assert fits
+    assert regions[-1] == Region("EXT", 0, 0)
+    regions, fits = link(toolchain, tmp_path, f"{in_ext}\nint main(void) {{ return x[1]; }}", layout)
+    assert not fits
+    assert regions[-1] == Region("EXT", 8, 0)
 
 
 def test_what_cannot_be_linked_is_our_defect(toolchain: Toolchain, tmp_path: Path):

@@ -118,6 +118,13 @@ class Core:
 
 
 @cache
+def names() -> tuple[str, ...]:
+    """Return the names of all cores."""
+    files = (resources.files("deuteron.arch") / "cores").iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+
+
+@cache
 def load(name: str) -> Core:
     """Load the core of this name, which is the CPU of a target."""
     where = f"core `{name}`"

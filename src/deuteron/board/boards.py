@@ -10,8 +10,9 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from deuteron.arch import cores
 from deuteron.arch.preset import Table
-from deuteron.errors import InputError, OptionError, unreadable
+from deuteron.errors import FormatError, InputError, OptionError, unreadable
 from deuteron.native import FIRMWARE
 
 PORT = "port.toml"
@@ -150,6 +151,11 @@ def parse(name: str, text: str, directory: Path | None = None) -> Board:
         directory=directory or FIRMWARE / "port" / name,
         pyocd=debugger.text("pyocd") if debugger else "",
     )
+    if board.cpu not in cores.names():
+        raise FormatError(
+            f"board `{name}`, table `cpu`: the name is `{board.cpu}`, which is no core",
+            hint=f"the cores are {', '.join(cores.names())}",
+        )
     for part in (table, cpu, emulator, *([debugger] if debugger else ())):
         part.finish()
     return board

@@ -26,6 +26,9 @@ SELECTION = f"neutron{FILE_NAME}"
 _FREE = "SRAM"
 """The memory whose free part applications get."""
 
+_EXTERNAL = "EXT"
+"""The external memory; without bytes on boards that have none."""
+
 _EVENT_BYTES = 16
 """Size of a `dtn_event_t`."""
 
@@ -102,6 +105,8 @@ def link(
     buffers = _runner_bytes(bundle) if application is None and not is_serial else 0
     needed: tuple[Region, ...] = ()
     for placement in _placements(options):
+        if needed and Placement.EXTERNAL in (placement.weights, placement.arenas) and not _has_external(needed):
+            continue
         generated = (*_write_model(bundle, placement, work), *table)
         objects = (
             *port,
@@ -116,10 +121,16 @@ def link(
             script,
             work / record.ELF,
         )
+        if options.weights is Weights.EXTERNAL and not _has_external(regions):
+            raise OptionError(f"the board `{board.name}` has no external memory", hint="leave out `--weights external`")
         needed = tuple(replace(r, used=r.used + buffers) if r.name == _FREE else r for r in regions)
         if fits and all(region.used <= region.size for region in needed):
             return Linked(placement, regions, (*objects, *core))
     raise _overflow(bundle, board, options.weights, needed)
+
+
+def _has_external(regions: Sequence[Region]) -> bool:
+    return any(region.name == _EXTERNAL and region.size for region in regions)
 
 
 def _check_emulated(board: Board, options: FirmwareOptions, fetches: bool) -> None:

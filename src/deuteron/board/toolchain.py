@@ -39,7 +39,7 @@ LINK_FLAGS = ("-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", "-Wl,-
 PLACE_ALL = "-Wl,--orphan-handling=error"
 """For the boards' own linker scripts: a section without a place would be in free memory that start-up does not fill."""
 
-_USAGE = re.compile(r"^ *(\w+): +(\d+) ([KMG]?)B +(\d+) ([KMG]?)B +[\d.]+%$", re.MULTILINE)
+_USAGE = re.compile(r"^ *(\w+): +(\d+) ([KMG]?)B +(\d+) ([KMG]?)B(?: +[\d.]+%)?$", re.MULTILINE)
 _REASON = re.compile(r" error: |unplaced orphan|undefined reference|multiple definition")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
