@@ -1,5 +1,6 @@
 """Compressed weights take less flash, within the budgets and with the same results; the views show which."""
 
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,11 @@ from deuteron.arch import cores
 from deuteron.arch.cores import InnerWork
 from deuteron.arch.memory import DepthFirst, MemoryOptions, WeightsCompression
 from deuteron.arch.targets import load
-from deuteron.board import compressed_weights, interleaved_weights
+from deuteron.board import boards, compressed_weights, image, interleaved_weights, library
 from deuteron.board.arena import planned
 from deuteron.board.bundle import Bundle
 from deuteron.board.row_dependencies import DECOMPRESS, Counted
+from deuteron.board.toolchain import Toolchain
 from deuteron.errors import CapacityError, OptionError
 
 
@@ -90,6 +92,14 @@ def test_weights_that_do_not_fit_into_sram_stay_in_flash() -> None:
     arena = planned(bundle, replace(AUTO, sram_budget=least), CORE)
     assert arena.compressed == ()
     assert arena.memory.nbytes <= least
+
+
+@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m0plus"])
+def test_the_decoder_takes_less_than_a_kilobyte(core: str) -> None:
+    (source,) = (one for one in library.core(boards.load("an505")) if one.name == "cortex_m.dtn_cm_decompress")
+    (made,) = Toolchain.find(image.OBJECTS).compile([source], (f"-mcpu={core}", "-mthumb"), library.FIRMWARE)
+    done = subprocess.run(["arm-none-eabi-size", made.path], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[1].split()[0]) <= 1024
 
 
 def test_random_weights_and_parts_of_constants_stay_as_they_are() -> None:

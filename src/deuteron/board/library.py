@@ -47,6 +47,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "executor": _SMALLEST,
     "driver": _SMALLEST,
     "driver.crc32": (),
+    "cortex_m.dtn_cm_decompress": ("-O2",),
 }
 """Compiler options of a module or of one file. `benches/cortex_m.py` bounds the size of the Cortex-M operators and
 their instructions on MLPerf Tiny's layers; both bounds hold only with these options. Loops of executor and driver run
