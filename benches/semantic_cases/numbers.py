@@ -176,6 +176,8 @@ CASES.vectors(
     norm_inf=lambda m, x: torch.linalg.vector_norm(m.f(x), ord=float("inf"), dim=1),
     normalize=lambda m, x: F.normalize(m.f(x), dim=-1),
     cosine_similarity=lambda m, x: F.cosine_similarity(m.f(x), x, dim=-1),
+    cosine_similarity_of_columns=lambda m, x: F.cosine_similarity(m.f(x), x, dim=0),
+    cosine_similarity_of_pairs=lambda m, x: F.cosine_similarity(m.f(x).unsqueeze(1), x, dim=-1),
     logsumexp=lambda m, x: torch.logsumexp(m.f(x), 1),
     log_softmax_nll=lambda m, x: -F.log_softmax(m.f(x), -1)[:, 0],
     softmin=lambda m, x: F.softmin(m.f(x), dim=1),

@@ -36,6 +36,8 @@ BUILDS = [
     ("sequences.rotary_complex", "ethos-u55-128"),
     ("layers.interpolate_nearest_exact", "cortex-m55"),
     ("numbers.cosine_similarity", "ethos-u85-256"),
+    ("numbers.cosine_similarity_of_columns", "ethos-u55-128"),
+    ("numbers.cosine_similarity_of_pairs", "ethos-u85-256"),
     ("numbers.floor_division_of_floats", "imxrt700cm"),
     ("numbers.many_rows_summed", "imxrt700cm"),
     ("numbers.rounded_to_decimals", "ethos-u55-128"),

@@ -53,8 +53,9 @@ _LOGARITHMS = (
 WITHOUT_KERNELS: Mapping[object, Decomposition] = {
     aten.avg_pool3d.default: arithmetic.averaged_depth,
     aten.rrelu.default: arithmetic.rectified,
+    aten.cosine_similarity.default: arithmetic.cosine_of_rows,
 }
-"""Decompositions of operators that neither ExecuTorch's backends nor its portable kernels have."""
+"""Decompositions of operators that neither ExecuTorch's backends nor its portable kernels have, or not in all forms."""
 
 _OPERATORS: Mapping[object, Decomposition] = {
     **WITHOUT_KERNELS,

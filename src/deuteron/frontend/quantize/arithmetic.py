@@ -148,6 +148,23 @@ def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.mean.dim, call(node, aten.mul.Tensor, *normed), [-1])
 
 
+def cosine_of_rows(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Make a cosine similarity one of the rows of two matrices, the only form that Arm's backend decomposes right."""
+    x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
+    shapes = [one.meta["val"].shape for one in (x, y)]
+    sizes: tuple[int, ...] = cast(Any, torch).broadcast_shapes(*shapes)
+    behind = len(sizes) - dim % len(sizes)
+    if (len(sizes), behind) == (2, 1) and shapes[0] == shapes[1]:
+        return None
+    same = [
+        call(node, aten.expand.default, one, [*sizes]) if s != sizes else one
+        for one, s in zip((x, y), shapes, strict=True)
+    ]
+    rows = [call(node, aten.reshape.default, _moved_last(node, one, behind), [-1, sizes[-behind]]) for one in same]
+    cosine = call(node, aten.cosine_similarity.default, *rows, 1, least)
+    return call(node, aten.reshape.default, cosine, [*node.meta["val"].shape])
+
+
 def _moved_last(before: fx.Node, x: fx.Node, behind: int) -> fx.Node:
     """Move the dimension at a place from the end, 1 for the last, to the end."""
     order = [*range(x.meta["val"].dim())]
