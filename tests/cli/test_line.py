@@ -154,6 +154,17 @@ def test_a_search_that_fails_keeps_the_comparison(
     assert "sample 0" in result.out
 
 
+def test_a_reset_after_the_last_sample_is_refused(build: Path, tmp_path: Path, deuteron: Run) -> None:
+    _, x = inputs(tmp_path, 3)
+    words = "run", build, "--input", x, "--stream", "--reset"
+    result = deuteron(*words, "3")
+    assert (result.code, result.err) == (
+        2,
+        "error: `--reset 3` is after the last sample: there are 3 samples\n\n"
+        "hint: give the number of a sample, 0 to 2\n",
+    )
+
+
 def test_a_comparison_reports_restarts(build: Path, device: Device, tmp_path: Path, deuteron: Run) -> None:
     _, x = inputs(tmp_path, 3)
     words = "run", build, *ON, "--input", x, "--compare", "host"
