@@ -46,6 +46,12 @@ def test_an_unknown_board():
     )
 
 
+@pytest.mark.parametrize("name", ["serial:/dev/ttyACM0", "tcp:h:1"])
+def test_the_name_of_a_line_in_upper_case_is_no_board(name: str):
+    with pytest.raises(OptionError, match=f"hint: a line has a name in lower case: `--on {name}`"):
+        boards.load(name.replace("serial", "Serial").replace("tcp", "TCP"))
+
+
 @pytest.mark.parametrize("name", ["/dev/ttyACM0", "COM3"])
 def test_a_serial_port_is_no_board(name: str):
     with pytest.raises(OptionError, match=f"hint: a serial port is named `--on serial:{name}`"):

@@ -237,7 +237,8 @@ def test_silence(bundle: Bundle, device: Device):
         connected(bundle, device, Faults(lost=1), seconds=0.02)
     assert str(error.value) == (
         "test line: the board did not answer `identify` within 0.02 s\n\n"
-        "hint: check power, cable, port and `--baud`, and that the image was built with `--harness serial`"
+        "hint: check power, cable, port and `--baud`, that the image was built with `--harness serial`, and that no "
+        "other program uses the line"
     )
 
 
@@ -250,9 +251,32 @@ class _Noise(FaultyLine):
 
 def test_noise_without_end(bundle: Bundle, device: Device):
     with pytest.raises(
-        BoardError, match=r"within 0.05 s; \d+ bytes came, with no reply in them\n\nhint: check `--baud`"
+        BoardError,
+        match=r"within 0.05 s; \d+ bytes came, with no reply in them: `\\x01\\x02.*\\x1f \.\.\.`\n\nhint: check `--ba",
     ):
         harness_device.program(bundle, _Noise(device), seconds=0.05).connect()
+
+
+class _Banner(FaultyLine):
+    """A line to an application that is not the harness."""
+
+    is_new = True
+
+    def receive(self, seconds: float) -> bytes:
+        sent = b"SSH-2.0-x\r\n" if self.is_new else b""
+        self.is_new = False
+        return sent
+
+
+def test_the_text_of_another_application_is_shown(bundle: Bundle, device: Device):
+    with pytest.raises(BoardError, match=r"within 0.05 s; 11 bytes came, with no reply in them: `SSH-2.0-x\\r\\n`\n"):
+        harness_device.program(bundle, _Banner(device), seconds=0.05).connect()
+
+
+def test_the_time_of_a_checksum_is_rounded(bundle: Bundle, device: Device):
+    client = Client(FaultyLine(device, Faults(lost=1)), first_wait=1e-3)
+    with pytest.raises(BoardError, match=r"did not answer `checksum` within 1 s\n"):
+        client.request(Command.CHECKSUM, seconds=1.0049)
 
 
 class _Echo(FaultyLine):
@@ -491,6 +515,41 @@ def test_the_report_of_a_fault_has_at_most_a_block(bundle: Bundle, device: Devic
 def test_a_name_that_no_host_has(name: str):
     with pytest.raises(OptionError, match="is not the name of a host"):
         open_line(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tcp:127.0.0.1", "has no port"),
+        ("tcp::5555", "has no host"),
+        ("tcp:[]:5555", "has no host"),
+        ("tcp:h:abc", "has the port `abc`, which is not a number of 1 to 65535"),
+        ("tcp:h:99999", "has the port `99999`, which is not a number of 1 to 65535"),
+        ("tcp:h:0", "has the port `0`, which is not a number of 1 to 65535"),
+        ("udp:h:1", "does not name a line"),
+    ],
+)
+def test_a_name_that_is_no_line(name: str, text: str):
+    with pytest.raises(OptionError) as error:
+        open_line(name)
+    assert error.value.message == f"`--on {name}` {text}"
+
+
+def test_an_ipv6_address_keeps_its_brackets():
+    with pytest.raises(BoardError, match=r"`tcp:\[::1\]:1` cannot be connected"):
+        open_line("tcp:[::1]:1")
+
+
+def test_a_file_is_no_serial_port(tmp_path: Path):
+    (tmp_path / "file").touch()
+    for name, reason in (
+        ("/dev/null", "it is not a serial port"),
+        (str(tmp_path / "file"), "it is not a serial port"),
+        (str(tmp_path / "none"), "No such file or directory"),
+    ):
+        with pytest.raises(BoardError) as error:
+            open_line(f"serial:{name}")
+        assert error.value.message == f"the serial port `{name}` cannot be opened: {reason}"
 
 
 @pytest.mark.parametrize("baud", [0, 1 << 31, 9_999_999_999])

@@ -23,7 +23,7 @@ from deuteron.board.link import link
 from deuteron.board.record import ELF, FirmwareOptions
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
-from deuteron.errors import InputError, OptionError
+from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.native import FIRMWARE
 
 PORTS = [FIRMWARE / "port" / name for name in boards.ports()]
@@ -258,13 +258,28 @@ def test_a_port_in_a_directory_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("missing", "text"),
-    [("uart.c", "has no `uart.c`"), ("board.h", "has no `board.h`"), (boards.PORT, "cannot be read")],
+    [("uart.c", "has no `uart.c`"), ("board.h", "has no `board.h`"), (boards.PORT, "has no `port.toml`")],
 )
 def test_a_port_that_is_not_complete(tmp_path: Path, missing: str, text: str) -> None:
     directory = port_of_an505(tmp_path)
     (directory / missing).unlink()
-    with pytest.raises(InputError, match=text):
+    with pytest.raises(InputError, match=f"{text}\n\nhint: start from a copy of `.*nucleo_u575zi`"):
         boards.read_port(directory)
+
+
+def test_a_port_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="none` is not a directory"):
+        boards.read_port(tmp_path / "none")
+
+
+@pytest.mark.parametrize("text", ["title = ", "title = 'mine'"])
+def test_a_damaged_port_is_named(tmp_path: Path, text: str) -> None:
+    directory = port_of_an505(tmp_path)
+    (directory / boards.PORT).write_text(text)
+    with pytest.raises(FormatError) as caught:
+        boards.read_port(directory)
+    assert str(caught.value).startswith(f"{directory / boards.PORT}: ")
+    assert "\n\nhint: start from a copy of" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["an505", "my-board"])

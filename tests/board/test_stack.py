@@ -19,7 +19,10 @@ MEMORY { CODE (rx) : ORIGIN = 0x10000000, LENGTH = 64K }
 ENTRY(dtn_reset)
 __dtn_stack_limit = 0x38000000;
 __dtn_stack_top = 0x38000400;
-SECTIONS { .vectors : { KEEP(*(.dtn_vectors)) } > CODE  .text : { *(.text*) *(.rodata*) } > CODE }
+SECTIONS {
+    .vectors : { KEEP(*(.dtn_vectors)) KEEP(*(.dtn_boot_block)) } > CODE
+    .text : { *(.text*) *(.rodata*) } > CODE
+}
 """
 VECTORS = """
 void dtn_reset(void);
@@ -87,6 +90,19 @@ def test_the_deepest_path_and_the_interrupts_on_top(build: Build):
         interrupts=(StackFrame("on_timer", 108),),
         gaps=(),
     )
+
+
+def test_the_words_behind_the_vector_table_are_no_interrupts(build: Build):
+    table = VECTORS.replace(" vectors[]", " dtn_vectors[]")
+    assert table != VECTORS
+    elf, map_file, objects = build(
+        start=table + HANDLERS,
+        boot='const unsigned block[] __attribute__((section(".dtn_boot_block"), used)) = {0xffffded3u, 0x10210142u};',
+        app="void dtn_reset(void); void dtn_reset(void) { for (;;) {} }",
+    )
+    found = stack.bound(elf, map_file, objects)
+    assert [call.function for call in found.interrupts] == ["on_timer"]
+    assert not found.gaps
 
 
 def test_the_librarys_functions_are_read_from_their_instructions(build: Build):

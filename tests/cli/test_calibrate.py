@@ -151,3 +151,21 @@ def test_a_profile_of_the_host_is_refused(deuteron: Run, tmp_path: Path) -> None
 
 def test_an_empty_file(deuteron: Run) -> None:
     assert deuteron("calibrate").err == f"`{calibration.path()}` has no measurements\n"
+
+
+def test_a_file_that_is_no_profile(deuteron: Run, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("Timestamp(ms),Current(uA)")
+    result = deuteron("calibrate", log)
+    assert result.code == 1
+    assert result.err.startswith(f"error: {log}: `log.csv` is not JSON: ")
+    assert result.err.endswith("\n\nhint: give a profile of `deuteron profile DIR`\n")
+
+
+def test_firmware_is_no_build_to_profile(deuteron: Run, tmp_path: Path) -> None:
+    (tmp_path / record.FILE.name).touch()
+    result = deuteron("profile", tmp_path, "--on", "tcp:127.0.0.1:1")
+    assert result.code == 1
+    assert result.err == (
+        f"error: `{tmp_path}` is firmware, not a build\n\nhint: give the build that it was made from\n"
+    )

@@ -67,16 +67,23 @@ def test_steps_have_the_names_of_the_firmware(log: Path, deuteron: Run) -> None:
     assert len(names) > 2
     levels = [(0, 0), *[(1, 1 - i % 2) for i in range(len(names))], (0, 0)]
     named = log.with_name("named.csv")
-    named.write_text("\n".join(["time (s),current,D0,D1", *(f"{i},1,{a},{b}" for i, (a, b) in enumerate(levels))]))
+    named.write_text("\n".join(["time (s),current (A),D0,D1", *(f"{i},1,{a},{b}" for i, (a, b) in enumerate(levels))]))
     result = deuteron("energy", named, firmware, "--run", "D0", "--step", "D1", "--volts", "3")
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()[6 : 6 + len(names)]
     assert all(line.endswith(f"  1  {i}: {names[i]}") for i, line in enumerate(lines))
     result = deuteron("energy", log, firmware, "--run", "D0", "--step", "D1", "--volts", "3")
     assert (
-        "warning: `D1` does not show all steps in 3 runs of 3 (most often 2 in a run), and no step is shown"
-        in result.err
+        f"warning: `D1` does not show all steps in 3 runs of 3 (most often 2 in a run, `{firmware}` has {len(names)}), "
+        "and no step is shown: a step is shorter than" in result.err
     )
+    result = deuteron("energy", named, firmware, "--run", "D1", "--step", "D0", "--volts", "3")
+    assert "and no step is shown: `--run` and `--step` are swapped, a step is shorter than" in result.err
+    longer = [(0, 0), *[(1, 1 - i % 2) for i in range(len(names) + 1)], (0, 0)]
+    log.write_text("\n".join(["time (s),current (A),D0,D1", *(f"{i},1,{a},{b}" for i, (a, b) in enumerate(longer))]))
+    result = deuteron("energy", log, firmware, "--run", "D0", "--step", "D1", "--volts", "3")
+    assert f"most often {len(names) + 1} in a run, `{firmware}` has {len(names)})" in result.err
+    assert f"is shown: `{firmware}` is of another program, or `D1` is not the pin of steps" in result.err
     result = deuteron("energy", log, firmware, "--run", "D0", "--volts", "3")
     assert (result.code, result.out) == (2, "")
     assert "names the steps of a run\n\nhint: give their pin too: `--step COLUMN`" in result.err

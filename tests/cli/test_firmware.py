@@ -265,7 +265,8 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
 
     for reference in ("pytorch", "reference"):
         assert refused(build, "--on", "an505", "--compare", reference) == (
-            "error: a board is compared with the host\n\nhint: use `--compare host`\n"
+            f"error: a board is not compared with `{reference}`\n\n"
+            "hint: use `--compare host` for the same bits, or `--compare float` for the board's error\n"
         )
     assert refused(firmware, "--on", "an505", "--compare", "host") == (
         f"error: `{firmware}` is firmware, which does not run on the host\n\n"

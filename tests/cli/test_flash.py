@@ -100,6 +100,7 @@ def test_the_reason_of_pyocd(deuteron: Run, pyocd: Path, firmware: Path) -> None
     ("words", "error"),
     [
         (["--board", "an505"], "is firmware for the board `pico2`, not for `an505`"),
+        (["--board", "nosuch"], "unknown board `nosuch`\n\nhint: the boards are `alif_ensemble_he`, "),
         (["--board", "pico2", "--port", "x"], "`--board` and `--port` both name the board"),
     ],
 )
@@ -135,6 +136,8 @@ def test_arguments_are_checked_before_pyocd(
     monkeypatch.setattr("deuteron.extras.is_installed", is_installed)
     build = store.model("digits", target="cortex-m33")
     assert "does not name its board" in deuteron("flash", build).err
+    (tmp_path / "vib.py").touch()
+    assert "vib.py` is a Python file, not firmware or a build\n" in deuteron("flash", tmp_path / "vib.py").err
     assert "is emulated: there is no chip" in deuteron("flash", build, "--board", "an505").err
     assert "`nosuch` does not exist\n" in deuteron("flash", "nosuch", "--board", "pico2").err
     assert "needs the Python package `pyocd`" in deuteron("flash", build, "--board", "pico2").err

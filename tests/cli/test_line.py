@@ -1,5 +1,6 @@
 """Boards at the end of a line, whose place a device in this process takes: what commands say, write and keep."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,30 @@ def test_a_search_that_fails_keeps_the_comparison(
     assert (result.code, result.err) == (1, "")
     assert "the search for the first step that differs has failed: test line: the board restarted 4 times" in result.out
     assert "sample 0" in result.out
+
+
+def test_a_reset_after_the_last_sample_is_refused(build: Path, tmp_path: Path, deuteron: Run) -> None:
+    _, x = inputs(tmp_path, 3)
+    words = "run", build, "--input", x, "--stream", "--reset"
+    result = deuteron(*words, "3")
+    assert (result.code, result.err) == (
+        2,
+        "error: `--reset 3` is after the last sample: there are 3 samples\n\n"
+        "hint: give the number of a sample, 0 to 2\n",
+    )
+
+
+def test_a_comparison_reports_restarts(build: Path, device: Device, tmp_path: Path, deuteron: Run) -> None:
+    _, x = inputs(tmp_path, 3)
+    words = "run", build, *ON, "--input", x, "--compare", "host"
+    device.restart_at(1)
+    result = deuteron(*words)
+    assert result.code == 0
+    assert re.search(r"same bits for 3 samples\nline: .* sent again; the board restarted 1 time$", result.out.strip())
+    device.restart_at(1)
+    assert json.loads(deuteron(*words, "--json").out)["restarts"] == 1
+    device.restart_at(harness_device.NEVER)
+    assert "line:" not in deuteron(*words).out
 
 
 def test_a_comparison_reports_the_samples_on_the_board(

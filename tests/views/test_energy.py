@@ -128,15 +128,19 @@ def test_runs_at_the_ends_are_left_out(tmp_path: Path) -> None:
             FormatError,
             "has several columns for the current",
         ),
-        (["time (s),current,D0-D7", "0,1,00000000", "1,1,0000000"], InputError, "column `D0` has no complete run"),
+        (["time (s),current (A),D0-D7", "0,1,00000000", "1,1,0000000"], InputError, "column `D0` has no complete run"),
         (
-            ["time (s),current,D0-D7", "0,1,00000000", "1,1,0X000000"],
+            ["time (s),current (A),D0-D7", "0,1,00000000", "1,1,0X000000"],
             FormatError,
             "line 3 has `X` for the pin D1, it must",
         ),
-        (["time (s),current,D0-D7", "0,1,00000000", "1,1"], FormatError, "line 3 has `` for the pin D0, it must be 0"),
-        (["time (s),current,D2-D7", "0,1,000000", "1,1,000000"], FormatError, "has no column `D0`"),
-        (["time (s),current,X0-D7", "0,1,000000", "1,1,000000"], FormatError, "has no column `D0`"),
+        (
+            ["time (s),current (A),D0-D7", "0,1,00000000", "1,1"],
+            FormatError,
+            "line 3 has `` for the pin D0, it must be 0",
+        ),
+        (["time (s),current (A),D2-D7", "0,1,000000", "1,1,000000"], FormatError, "has no column `D0`"),
+        (["time (s),current (A),X0-D7", "0,1,000000", "1,1,000000"], FormatError, "has no column `D0`"),
         (
             ["timestamp,current,D0,D1", "1000000000,1,0,0", "1000010000,1,1,1", "1000020000,1,0,0"],
             FormatError,
@@ -158,17 +162,27 @@ def test_runs_at_the_ends_are_left_out(tmp_path: Path) -> None:
             FormatError,
             "line 3 has no number for the time",
         ),
+        (
+            ["Timestamp(ms),Current,D0,D1", "0,1,0,0", "1,1,0,0"],
+            FormatError,
+            r"the column `Current` has no unit, but `Timestamp\(ms\)` has one",
+        ),
+        (
+            ["time (s),current (A),voltage,D0,D1", "0,1,3,0,0", "1,1,3,0,0"],
+            FormatError,
+            r"`voltage` has no unit, but `time \(s\)`, `current \(A\)` have one",
+        ),
         (["time (h),current,D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, r"unknown unit in the column `time \(h\)`"),
         (["time,current (V),D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, r"unknown unit in the column `current \(V\)`"),
         (
-            ["time (s),current,D0,D1", "0,1,0,0", "1,x,0,0"],
+            ["time (s),current (A),D0,D1", "0,1,0,0", "1,x,0,0"],
             FormatError,
             "log.csv: line 3 has no number for the current",
         ),
         (["time;current;D0;D1", "0.5;1,2;0;0", "1.5;1,3;0;0"], FormatError, "line 2 has no number for the current"),
-        (["time (s),current,D0,D1", "0,1,0,0", "1,nan,0,0"], FormatError, "line 3 has no number for the current"),
-        (["time (s),current,D0,D1", "0,1,0,0", "1,1,0"], FormatError, "line 3 has no number for the pin D1"),
-        (["time (s),current,D0,D1", "0,1,0,0", "0,1,0,0"], FormatError, "the time never rises"),
+        (["time (s),current (A),D0,D1", "0,1,0,0", "1,nan,0,0"], FormatError, "line 3 has no number for the current"),
+        (["time (s),current (A),D0,D1", "0,1,0,0", "1,1,0"], FormatError, "line 3 has no number for the pin D1"),
+        (["time (s),current (A),D0,D1", "0,1,0,0", "0,1,0,0"], FormatError, "the time never rises"),
         (["time,current,D0,D1", "1,1,0,0", "0,1,0,0"], FormatError, "the time falls after sample 0"),
         (
             ["time,current_ma_avg,D0,D1", "0,1,0,0", "1,1,0,0"],
@@ -178,13 +192,21 @@ def test_runs_at_the_ends_are_left_out(tmp_path: Path) -> None:
         (["time_msec,current,D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, "unknown unit in the column `time_msec`"),
         (["time,CurrentmA,D0,D1", "0,1,0,0", "1,1,0,0"], FormatError, "unknown unit in the column `CurrentmA`"),
         (
-            ["time (s),current,D0,D1", "0,0,0,0", "1,0,1,1", "2,0,0,0"],
+            ["time (s),current (A),D0,D1", "0,0,0,0", "1,0,1,1", "2,0,0,0"],
             InputError,
             "the current is 0 or negative in a run",
         ),
-        (["time (s),current,D0,D1", "0,1,2,0", "1,1,0,0"], FormatError, "column `D0` has other values than 0 and 1"),
-        (["time (s),current,D0,D1", "0,1,0,0", "1,1,1,0"], InputError, "column `D0` has no complete run"),
-        (["time (s),current,voltage,D0,D1", "0,1,3,0,0", "1,1,3,0,0"], OptionError, "has the voltage of each sample"),
+        (
+            ["time (s),current (A),D0,D1", "0,1,2,0", "1,1,0,0"],
+            FormatError,
+            "column `D0` has other values than 0 and 1",
+        ),
+        (["time (s),current (A),D0,D1", "0,1,0,0", "1,1,1,0"], InputError, "column `D0` has no complete run"),
+        (
+            ["time (s),current (A),voltage (V),D0,D1", "0,1,3,0,0", "1,1,3,0,0"],
+            OptionError,
+            "has the voltage of each sample",
+        ),
     ],
 )
 def test_a_log_that_says_nothing_is_refused(
@@ -201,7 +223,7 @@ def test_a_log_that_says_nothing_is_refused(
     [
         ["time,current,D0", *(f"2026-11-30T09:00:0{at},1,{at % 2}" for at in range(4))],
         ["#time,current,D0", *(f"2026-11-30T09:00:0{at}.0Z,1,{at % 2}" for at in range(4))],
-        ["Timestamp (s),Wall-clock time (UTC),current,D0",
+        ["Timestamp (s),Wall-clock time (UTC),current (A),D0",
          *(f"{at},2026-11-30 09:00:0{at},1,{at % 2}" for at in range(4))],
     ],
     ids=["slow", "in a comment", "with numbers"],
@@ -223,6 +245,16 @@ def test_options_that_say_nothing_are_refused(step: str, volts: float, text: str
         api.energy(log, run="D0", step=step, volts=volts)
     with pytest.raises(InputError, match="cannot be read"):
         api.energy(tmp_path, run="D0", volts=3.0)
+    with pytest.raises(InputError, match=r"nope.csv` cannot be read"):
+        api.energy(tmp_path / "nope.csv", run="D0", firmware=tmp_path)
+
+
+@pytest.mark.parametrize("layout", [ppk2_single_field, ppk2_both_fields])
+def test_a_column_of_several_channels_is_no_pin(layout: Callable[[int], str], tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(layout(1))
+    with pytest.raises(FormatError, match="name one channel of `D0-D7`, such as `D0`"):
+        api.energy(log, run="D0-D7", volts=3.0)
 
 
 def test_a_log_without_voltage_needs_it(tmp_path: Path) -> None:

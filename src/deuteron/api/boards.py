@@ -30,6 +30,14 @@ def flash(
     path = Path(path)
     if not path.exists():
         raise InputError(f"`{path}` does not exist", hint="check its name; paths are relative to the current directory")
+    if path.suffix == ".py":
+        raise InputError(
+            f"`{path}` is a Python file, not firmware or a build",
+            hint=f"build it first: `deuteron build {path}:FUNCTION -o DIR`",
+        )
+    if isinstance(board, str) and board not in (*boards.names(), *boards.ports()):
+        listed = ", ".join(f"`{name}`" for name in boards.ports())
+        raise OptionError(f"unknown board `{board}`", hint=f"the boards are {listed}; `--port DIR` is your own")
     given = boards.read_port(board) if isinstance(board, Path) else None if board is None else boards.load(board)
     made = record.read(path) if (path / record.FILE.name).is_file() else None
     if made is not None and given is not None and given.name != made.board:

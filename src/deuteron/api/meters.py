@@ -37,10 +37,10 @@ def energy(
     from deuteron.views.energy import measure
     from deuteron.views.energy_log import read_log
 
+    recorded = read_log(Path(log), [run, *([step] if step else [])])
     if firmware is not None and step is None:
         raise OptionError(f"`{firmware}` names the steps of a run", hint="give their pin too: `--step COLUMN`")
     titles = _titles(record.read(Path(firmware)).steps) if firmware is not None else ()
-    recorded = read_log(Path(log), [run, *([step] if step else [])])
     found = measure(recorded, run, step, volts, len(titles) or None)
     return replace(found, titles=titles) if found.steps else found
 

@@ -18,6 +18,8 @@ from deuteron.native import FIRMWARE
 PORT = "port.toml"
 """File of a port's directory that describes the board."""
 
+_START = f"start from a copy of `{FIRMWARE / 'port' / 'nucleo_u575zi'}`; docs/guides/boards.md lists a port's files"
+
 _SERIAL_PORT = re.compile(r"/dev/|COM\d+$", re.IGNORECASE)
 
 
@@ -76,6 +78,10 @@ def load(name: str) -> Board:
         listed, others = (", ".join(f"`{n}`" for n in group) for group in (names(), ports()))
         if _SERIAL_PORT.match(name):
             raise OptionError(f"unknown board `{name}`", hint=f"a serial port is named `--on serial:{name}`")
+        kind, colon, rest = name.partition(":")
+        if colon and kind.lower() in ("serial", "tcp"):
+            hint = f"a line has a name in lower case: `--on {kind.lower()}:{rest}`"
+            raise OptionError(f"unknown board `{name}`", hint=hint)
         raise OptionError(
             f"unknown board `{name}`",
             hint=f"the boards are {listed}, and with `--harness serial` {others}; docs/guides/boards.md explains how "
@@ -116,17 +122,19 @@ def read_port(directory: Path) -> Board:
             f"a port cannot have the name `{name}`",
             hint="name its directory by letters, digits and underscores, other than an emulated board",
         )
+    if not directory.is_dir():
+        raise InputError(f"the port `{directory}` is not a directory", hint="check its name and its folder")
+    for needed in (PORT, "board.h", f"{name}.ld", "uart.c"):
+        if not (directory / needed).is_file():
+            raise InputError(f"the port `{directory}` has no `{needed}`", hint=_START)
     try:
-        text = (directory / PORT).read_text("utf-8")
+        return parse(name, (directory / PORT).read_text("utf-8"), directory)
     except OSError as e:
         raise unreadable(directory / PORT, e) from e
-    for needed in ("board.h", f"{name}.ld", "uart.c"):
-        if not (directory / needed).is_file():
-            raise InputError(
-                f"the port `{directory}` has no `{needed}`",
-                hint="docs/guides/boards.md lists the files of a port",
-            )
-    return parse(name, text, directory)
+    except UnicodeDecodeError as e:
+        raise FormatError(f"`{PORT}` is not UTF-8 text", where=str(directory / PORT), hint=_START) from e
+    except FormatError as e:
+        raise FormatError(e.message, where=str(directory / PORT), hint=e.hint or _START) from e
 
 
 def parse(name: str, text: str, directory: Path | None = None) -> Board:

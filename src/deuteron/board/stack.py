@@ -17,6 +17,7 @@ EXCEPTION_FRAME = 108
 """Bytes that the core pushes for an interrupt: 26 words with the floating-point context, and one for alignment."""
 
 RESET = "dtn_reset"
+VECTORS = "dtn_vectors"
 UNHANDLED = "dtn_unhandled"
 """The handler of faults, which ends the program on its own stack below the limit."""
 
@@ -166,9 +167,19 @@ def available(elf: Path) -> int:
 
 
 def vectors(elf: Path) -> tuple[int, ...]:
-    """Return the addresses of the functions in the vector table, each once; the first word, the stack, is skipped."""
+    """Return the addresses of the functions in the vector table, each once; the first word, the stack, is skipped.
+
+    The section `.vectors` may have other words behind the table, such as the image block of a boot ROM: the size of the
+    table's symbol ends it. A table without that symbol fills the section.
+    """
     with elf.open("rb") as file:
-        section = ELFFile(file).get_section_by_name(".vectors")
+        image = ELFFile(file)
+        section = image.get_section_by_name(".vectors")
         table = section.data() if section else b""
+        symbols = image.get_section_by_name(".symtab")
+        named = symbols.get_symbol_by_name(VECTORS) if isinstance(symbols, SymbolTableSection) else None
+        if section and named:
+            start = named[0]["st_value"] - section["sh_addr"]
+            table = table[start : start + named[0]["st_size"]]
     words = (int.from_bytes(table[at : at + 4], "little") for at in range(4, len(table), 4))
     return tuple(dict.fromkeys(word & ~1 for word in words if word))

@@ -33,12 +33,7 @@ def command(
 
     energy = api.energy(log, run=run, step=step, volts=volts, firmware=directory)
     if energy.unclear_runs:
-        left = "no step is shown" if not energy.steps else "their steps are left out"
-        printer.warn(
-            f"`{step}` does not show all steps in {counted(energy.unclear_runs, 'run')} of {len(energy.runs):,} (most "
-            f"often {energy.seen:,} in a run), and {left}: a step is shorter than the time between two samples, or "
-            f"`{directory or log}` is of another program; sample faster, or lower the clock of the core"
-        )
+        printer.warn(_unclear(energy, str(step), log, directory))
     if energy.gaps:
         longest = max(energy.gaps, key=lambda gap: gap.seconds)
         printer.warn(
@@ -51,6 +46,24 @@ def command(
         return
     for line in _lines(energy):
         printer.row(line)
+
+
+def _unclear(energy: "Energy", step: str, log: Path, directory: Path | None) -> str:
+    """Return a warning about runs with another number of steps than expected, and its likely reasons."""
+    left = "no step is shown" if not energy.steps else "their steps are left out"
+    expected = f"`{directory}` has {energy.expected:,}" if directory else f"the log has up to {energy.expected:,}"
+    reason = (
+        f"a step is shorter than the time between two samples, or `{directory or log}` is of another program; sample "
+        "faster, or lower the clock of the core"
+    )
+    if energy.seen > energy.expected:
+        reason = f"`{directory}` is of another program, or `{step}` is not the pin of steps"
+    elif energy.seen <= 1 < energy.expected:
+        reason = f"`--run` and `--step` are swapped, {reason}"
+    return (
+        f"`{step}` does not show all steps in {counted(energy.unclear_runs, 'run')} of {len(energy.runs):,} (most "
+        f"often {energy.seen:,} in a run, {expected}), and {left}: {reason}"
+    )
 
 
 def _json(energy: "Energy") -> dict[str, object]:

@@ -192,6 +192,11 @@ def command(
     else:
         data = [*subject.kept_samples().inputs] if compare == "float" else subject.draw(samples or 1, seed)
         data = streamed.windows(data) if streamed else data
+    if resets and max(resets) >= len(data):
+        raise OptionError(
+            f"`--reset {max(resets)}` is after the last sample: there are {counted(len(data), 'sample')}",
+            hint=f"give the number of a sample, 0 to {len(data) - 1}",
+        )
     for sample in data:
         api.check_inputs(streamed or subject.model, sample)
     if bad := files.not_finite(data):

@@ -64,6 +64,7 @@ class Energy:
         titles: the steps; empty if they are unknown, or no run shows them all.
         unclear_runs: runs whose pin shows another number of steps, which count for the whole run only.
         seen: the most frequent number of steps that the pin shows in a run.
+        expected: the number of steps of a run; the largest number that the log shows if it is not known.
     """
 
     runs: tuple[RunEnergy, ...]
@@ -73,6 +74,7 @@ class Energy:
     titles: tuple[str, ...] = ()
     unclear_runs: int = 0
     seen: int = 0
+    expected: int = 0
 
     @property
     def joules(self) -> float:
@@ -152,6 +154,7 @@ def measure(log: Log, run: str, step: str | None, volts: float | None, steps: in
         gaps=tuple(_gaps(log.seconds, is_high)),
         unclear_runs=sum(len(at) != wanted for at in starts) if step is not None else 0,
         seen=Counter(map(len, starts)).most_common(1)[0][0],
+        expected=wanted,
     )
 
 

@@ -30,6 +30,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d*)?Z?")
 """A time of the day as ISO 8601 has it, in UTC."""
 _BITS = re.compile(r"(?P<name>[A-Za-z]+)(?P<first>\d+)-(?P=name)(?P<last>\d+)")
 """Name of a column with several digital channels, one character for each: `D0-D7` of PPK2's application."""
+_ONE_CHANNEL = "name the column of one digital channel, with 0 and 1"
 _LAYOUT = "the first line names the columns with their units, such as `Timestamp(ms),Current(uA),D0,D1`"
 
 
@@ -88,6 +89,7 @@ def read_log(path: Path, pins: Sequence[str]) -> Log:
     values = _values(rows, columns)
     seconds = values["time"] * _scale(path, names[columns["time"]], "time") if dates is None else dates
     electric = {q: values[q] * _scale(path, names[columns[q]], q) for q in ("current", "voltage") if q in columns}
+    _check_units(path, [names[columns[q]] for q in _QUANTITIES if q in columns and (q != "time" or dates is None)])
     _check_time(path, names[columns["time"]] if dates is None else "", seconds)
     levels = {
         pin: _bits(rows, pin, column, bit) if bit is not None else _levels(path, pin, values[f"pin {pin}"])
@@ -119,7 +121,7 @@ def _rows(path: Path) -> _Rows:
 
 def _place(rows: _Rows, pin: str) -> tuple[int, int | None]:
     """Return the column of a pin, and its character in that if pins share the column."""
-    if rows.names.count(pin) == 1:
+    if rows.names.count(pin) == 1 and not _BITS.fullmatch(pin):
         return rows.names.index(pin), None
     shared = [(at, match) for at, name in enumerate(rows.names) if (match := _BITS.fullmatch(name))]
     for at, match in shared:
@@ -128,7 +130,9 @@ def _place(rows: _Rows, pin: str) -> tuple[int, int | None]:
             return at, int(number) - int(match["first"])
     raise FormatError(
         f"`{rows.path}` has no column `{pin}`: {_listed(rows.names)}",
-        hint="name a column with one digital channel, or a channel of one such as `D0-D7`; export the digital "
+        hint=f"name one channel of `{pin}`, such as `{bits['name']}{bits['first']}`"
+        if pin in rows.names and (bits := _BITS.fullmatch(pin))
+        else "name a column with one digital channel, or a channel of one such as `D0-D7`; export the digital "
         "channels together with the current",
     )
 
@@ -172,7 +176,7 @@ def _cells(rows: _Rows, column: int) -> list[str]:
 def _levels(path: Path, pin: str, values: Numbers) -> npt.NDArray[np.bool_]:
     """Return the levels of a pin with its own column."""
     if ((values != 0) & (values != 1)).any():
-        raise FormatError(f"`{path}`: column `{pin}` has other values than 0 and 1")
+        raise FormatError(f"`{path}`: column `{pin}` has other values than 0 and 1", hint=_ONE_CHANNEL)
     return values == 1
 
 
@@ -187,6 +191,17 @@ def _check_time(path: Path, name: str, seconds: Numbers) -> None:
         raise FormatError(
             f"`{path}`: the column `{name}` has no unit, and in seconds its samples are {usual:g} s apart",
             hint=f"add the unit to the name: `{name} (s)`, `(ms)`, `(us)` or `(ns)`",
+        )
+
+
+def _check_units(path: Path, names: Sequence[str]) -> None:
+    """Reject columns with and without a unit in one file: a name whose unit was lost would count as the SI unit."""
+    plain = [name for name in names if _PLAIN.fullmatch(name.lower()) and not _UNIT.search(name.lower())]
+    if plain and len(plain) < len(names):
+        others = ", ".join(f"`{name}`" for name in names if name not in plain)
+        raise FormatError(
+            f"`{path}`: the column `{plain[0]}` has no unit, but {others} {'have' if ',' in others else 'has'} one",
+            hint="add the unit to its name, such as `Current (uA)`; without any unit in the file they are s, A and V",
         )
 
 

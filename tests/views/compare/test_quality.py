@@ -79,6 +79,7 @@ def test_a_program_beside_the_float_model(build: Path):
     text = found.text()
     assert text.startswith("signal to quantization noise against the float model, on 12 samples of the calibration\n\n")
     assert text.endswith("\n\nno output is further from the float model than the build measured")
+    assert replace(found, board="mine").text().startswith("signal to quantization noise of `mine` against the float ")
 
 
 def test_samples_are_drawn_from_those_that_the_build_has_kept(build: Path):

@@ -315,7 +315,7 @@ def test_a_damaged_record_says_what_is_wrong(tmp_path: Path):
     with pytest.raises(FormatError) as caught:
         record.read(path)
     assert str(caught.value) == (
-        f"{path}: `profile.json` cannot have 'guessed' at `stream.measure`\n\nhint: profile the build again"
+        f"{path}: `p.json` cannot have 'guessed' at `stream.measure`\n\nhint: profile the build again"
     )
     (tmp_path / "out/profile_sim").mkdir(parents=True)
     for hint in ("give a profile of `deuteron profile DIR`", f"give `{tmp_path / 'out/profile_sim'}`"):

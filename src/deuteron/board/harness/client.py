@@ -42,6 +42,9 @@ _WORD = struct.Struct("<I")
 _FIRST_WAIT, _LONGEST_WAIT, _LONGEST_START_WAIT = 0.5, 10.0, 2.0
 """Seconds before a request is sent again: at first, at most, and at most to a board that starts."""
 
+_SHOWN = 32
+"""First bytes from a line that an error shows if there is no reply in them."""
+
 _DRAIN_SECONDS = 0.5
 """Longest time for which old bytes of the line are dropped."""
 
@@ -87,6 +90,7 @@ class Client:
         self._identity: Identity | None = None
         self._is_connecting = False
         self._received = 0
+        self._first = b""
         self._request = b""
         self.sent_again = 0
         self.on_block: Callable[[Area, int, int, int], object] | None = None
@@ -107,9 +111,9 @@ class Client:
         """Start a session and return what the board says about itself."""
         self._decoder.clear()
         end = time.monotonic() + _DRAIN_SECONDS
-        self._received = 0
+        self._received, self._first = 0, b""
         while (old := self._line.receive(0)) and time.monotonic() < end:
-            self._received += len(old)
+            self._count(old)
         self._session = secrets.randbelow((1 << 32) - 1) + 1
         self._sequence = 0
         self._is_connecting = True
@@ -217,7 +221,7 @@ class Client:
         self._request = HEADER.pack(VERSION, command, self._sequence, self._session) + data
         frame = frames.encode(self._request)
         if not self._is_connecting:
-            self._received = 0
+            self._received, self._first = 0, b""
         limit = self._seconds if seconds is None else seconds
         on_line = (len(frame) + self._block_bytes()) / self._line.bytes_per_second
         wait = self._first_wait + on_line + expected_seconds
@@ -238,6 +242,10 @@ class Client:
                     wait = min(2 * wait, max(wait, _LONGEST_START_WAIT if self._is_connecting else _LONGEST_WAIT))
                 again = time.monotonic() + wait
 
+    def _count(self, data: bytes) -> None:
+        self._received += len(data)
+        self._first += data[: _SHOWN - len(self._first)]
+
     def _block_bytes(self) -> int:
         return 256 if self._identity is None else self._identity.block_bytes
 
@@ -245,7 +253,7 @@ class Client:
         """Return version, status, session and data of the current reply, if it came; and if a frame was damaged."""
         is_damaged = False
         data = self._line.receive(max(0.0, seconds))
-        self._received += len(data)
+        self._count(data)
         for content in self._decoder.feed(data):
             if content is None or len(content) < HEADER.size:
                 is_damaged = True
@@ -309,8 +317,12 @@ class Client:
 
     def _silent(self, command: Command, seconds: float) -> BoardError:
         what = "end a run" if command == Command.RUN else f"answer `{command.name.lower()}`"
-        came = f"; {counted(self._received, 'byte')} came, with no reply in them" if self._received else ""
-        hint = "check power, cable, port and `--baud`, and that the image was built with `--harness serial`"
+        first = repr(self._first)[2:-1] + ("..." if self._received > _SHOWN else "")
+        came = f"; {counted(self._received, 'byte')} came, with no reply in them: `{first}`" if self._received else ""
+        hint = (
+            "check power, cable, port and `--baud`, that the image was built with `--harness serial`, and that no "
+            "other program uses the line"
+        )
         if self._received:
             hint = (
                 "check `--baud` and the ground, and that no boot loader or application other than an image built with "
@@ -320,7 +332,11 @@ class Client:
             hint = "it hangs, has stopped, or the line is lost: reset the board, and check power and cable"
             if command == Command.RUN:
                 hint = "it hangs, has stopped, or the line is lost; for a long run, raise the limit with `--time-out`"
-        return BoardError(f"the board did not {what} within {seconds:g} s{came}", where=self._line.name, hint=hint)
+        return BoardError(
+            f"the board did not {what} within {round(seconds, 1 if seconds >= 1 else 3):g} s{came}",
+            where=self._line.name,
+            hint=hint,
+        )
 
     def _check(self, area: Area, index: int, data: bytes | bytearray, done: str) -> None:
         """Compare the board's checksum of an area with that of the bytes that were sent or received."""

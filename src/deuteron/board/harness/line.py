@@ -1,6 +1,8 @@
 """Lines to boards: a serial port, or a TCP connection to a probe or a network."""
 
 import contextlib
+import errno
+import os
 import socket
 from abc import ABC, abstractmethod
 from typing import Any
@@ -65,14 +67,29 @@ def open_line(name: str, baud: int | None = None) -> Line:
         )
     if name.startswith(SERIAL):
         return _SerialLine(name.removeprefix(SERIAL), BAUD if baud is None else baud)
-    host, colon, port = name.removeprefix(TCP).rpartition(":")
-    if not (name.startswith(TCP) and colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
+    if not name.startswith(TCP):
         raise OptionError(
             f"`--on {name}` does not name a line", hint="use `--on serial:/dev/ttyACM0` or `--on tcp:HOST:PORT`"
         )
+    host, port = _host_and_port(name)
     if baud is not None:
         raise OptionError("`--baud` is for serial ports, and TCP has no rate", hint="leave it out")
-    return _TcpLine(host.strip("[]"), int(port))
+    return _TcpLine(host, port)
+
+
+def _host_and_port(name: str) -> tuple[str, int]:
+    """Return the parts of `tcp:HOST:PORT`; an IPv6 address may have brackets."""
+    host, colon, port = name.removeprefix(TCP).rpartition(":")
+    wrong = None
+    if not colon:
+        wrong = "has no port"
+    elif not host.strip("[]"):
+        wrong = "has no host"
+    elif not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16):
+        wrong = f"has the port `{port}`, which is not a number of 1 to 65535"
+    if wrong:
+        raise OptionError(f"`--on {name}` {wrong}", hint="use `--on tcp:HOST:PORT`, such as `tcp:127.0.0.1:5555`")
+    return host.strip("[]"), int(port)
 
 
 class _SerialLine(Line):
@@ -89,7 +106,7 @@ class _SerialLine(Line):
             self._port: Any = serial.Serial(port, baud, timeout=0, write_timeout=_SEND_SECONDS, exclusive=True)
         except (ValueError, *self._lost) as e:
             raise BoardError(
-                f"the serial port `{port}` cannot be opened: {_reason(e)}",
+                f"the serial port `{port}` cannot be opened: {_reason_not_open(e)}",
                 hint="check its name, the cable, your permissions, and that no other program uses it",
             ) from e
 
@@ -114,7 +131,7 @@ class _SerialLine(Line):
 
 class _TcpLine(Line):
     def __init__(self, host: str, port: int) -> None:
-        self.name = f"tcp:{host}:{port}"
+        self.name = f"tcp:[{host}]:{port}" if ":" in host else f"tcp:{host}:{port}"
         try:
             self._socket = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -152,6 +169,16 @@ class _TcpLine(Line):
 def _lost(name: str, error: Exception | None) -> BoardError:
     reason = "the other side closed it" if error is None else _reason(error)
     return BoardError(f"the line `{name}` is lost: {reason}", hint="check the cable and the board, and run again")
+
+
+def _reason_not_open(error: Exception) -> str:
+    """Return why pyserial cannot open a port: its own text repeats the name."""
+    code = getattr(error, "errno", None)
+    if code in (errno.EAGAIN, errno.EWOULDBLOCK):
+        return "another program uses it"
+    if f"({errno.ENOTTY}," in str(error):  # pyserial keeps the number in its text alone
+        return "it is not a serial port"
+    return os.strerror(code) if code else _reason(error)
 
 
 def _reason(error: Exception) -> str:

@@ -23,12 +23,13 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class FloatComparison(BoundedComparison):
-    """Figures of this run, figures of the build, and warnings."""
+    """Figures of this run, figures of the build, and warnings; `board` ran the program, the host if it is empty."""
 
     samples: int
     outputs: tuple[OutputQuality, ...]
     built: tuple[OutputQuality, ...]
     warnings: tuple[str, ...]
+    board: str = ""
 
     def failures(self) -> tuple[str, ...]:
         """Return one sentence for each output that is further from the float model than at the build."""
@@ -50,7 +51,8 @@ class FloatComparison(BoundedComparison):
     def text(self) -> str:
         """Return the result as lines for a terminal."""
         samples = f"{self.samples} sample{'' if self.samples == 1 else 's'}"
-        lines = [f"signal to quantization noise against the float model, on {samples} of the calibration", ""]
+        of = f" of `{self.board}`" if self.board else ""
+        lines = [f"signal to quantization noise{of} against the float model, on {samples} of the calibration", ""]
         lines += [line for i, output in enumerate(self.outputs) for line in output.lines(i)]
         lines += [line for text in self.warnings for line in ("", f"warning: {text}")]
         verdict = ["", "no output is further from the float model than the build measured"]
@@ -71,10 +73,10 @@ def check(build: Manifest) -> None:
         )
 
 
-def compare(build: Manifest, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> FloatComparison:
-    """Compare a program's outputs for its build's samples with the float model's."""
+def compare(build: Manifest, outputs: Sequence[Sample], wanted: Sequence[Sample], board: str = "") -> FloatComparison:
+    """Compare a program's outputs for its build's samples with the float model's; `board` ran it, or else the host."""
     quality = build.quality
-    return FloatComparison(len(outputs), measured(quality, outputs, wanted), quality.outputs, build.warnings)
+    return FloatComparison(len(outputs), measured(quality, outputs, wanted), quality.outputs, build.warnings, board)
 
 
 def measured(quality: Quality, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> tuple[OutputQuality, ...]:

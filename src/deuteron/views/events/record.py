@@ -196,7 +196,8 @@ def read(path: Path) -> Profile:
     except (OSError, UnicodeDecodeError) as e:
         raise InputError(f"`{file}` cannot be read as a profile", hint=_WRITTEN) from e
     except DeuteronError as e:
-        raise type(e)(e.message, where=str(file), hint=e.hint) from e
+        message = e.message.replace(f"`{NAME}`", f"`{file.name}`")
+        raise type(e)(message, where=str(file), hint=e.hint or _WRITTEN) from e
     return profile
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from deuteron import records
 from deuteron.arch import targets
+from deuteron.board import record as firmwares
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Node
-from deuteron.errors import UnsupportedError
+from deuteron.errors import InputError, UnsupportedError
 from deuteron.npu.program import NpuProgram
 from deuteron.runtime import pte
 from deuteron.runtime.partitions import partitions_of
@@ -70,6 +71,8 @@ def read(directory: Path) -> Build:
         FormatError: it is damaged.
         UnsupportedError: a vendor's converter made it.
     """
+    if (directory / firmwares.FILE.name).is_file() and not (directory / manifests.NAME).is_file():
+        raise InputError(f"`{directory}` is firmware, not a build", hint="give the build that it was made from")
     manifest = manifests.read(directory)
     if any(not part.kernels and part.ops for part in manifest.partitions):
         raise UnsupportedError(

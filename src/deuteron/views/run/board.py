@@ -103,6 +103,11 @@ class OnBoard(Subject):
         return self._origin if self._is_firmware else self._path
 
     @property
+    def board(self) -> str:
+        """Return the name of the emulated board."""
+        return self._board.name
+
+    @property
     def model(self) -> Model:
         """Return the inputs and outputs of the program."""
         return self._model
@@ -110,7 +115,10 @@ class OnBoard(Subject):
     def check(self, reference: str | None) -> None:
         """Reject other references than the host, and firmware of another build than the named one."""
         if reference in ("reference", "pytorch", "litert"):
-            raise OptionError("a board is compared with the host", hint="use `--compare host`")
+            raise OptionError(
+                f"a board is not compared with `{reference}`",
+                hint="use `--compare host` for the same bits, or `--compare float` for the board's error",
+            )
         if reference and self._firmware:
             if self._origin is None:
                 raise OptionError(

@@ -86,11 +86,15 @@ class LineComparison:
         outputs: the comparison.
         first: the first step that differs; None if all bits are equal, or the search has failed.
         search_error: why the search has failed; None if it has not.
+        sent_again: requests that were sent again in all runs.
+        restarts: how often the board restarted in all runs.
     """
 
     outputs: HostComparison
     first: StepDifference | None
     search_error: DeuteronError | None = None
+    sent_again: int = 0
+    restarts: int = 0
 
     @property
     def passed(self) -> bool:
@@ -99,7 +103,7 @@ class LineComparison:
 
     def text(self) -> str:
         """Return the report."""
-        parts = [self.outputs.text()]
+        parts = ["\n".join([self.outputs.text(), *line_report.lost_lines(self.sent_again, self.restarts)])]
         if self.first is not None:
             parts.append(self.first.text())
         if self.search_error is not None:
@@ -110,7 +114,8 @@ class LineComparison:
         """Return the report as plain values."""
         first = None if self.first is None else self.first.to_json()
         error = None if self.search_error is None else str(self.search_error)
-        return {**self.outputs.to_json(), "first_difference": first, "search_error": error}
+        line = {"sent_again": self.sent_again, "restarts": self.restarts}
+        return {**self.outputs.to_json(), "first_difference": first, "search_error": error, **line}
 
 
 class OnLine(Subject):
@@ -145,6 +150,11 @@ class OnLine(Subject):
         return self._origin
 
     @property
+    def board(self) -> str:
+        """Return the name that the board gave itself in the last run."""
+        return "" if self._ran is None else self._ran.identity.board
+
+    @property
     def model(self) -> Model:
         """Return the inputs and outputs of the program."""
         inputs, outputs = (
@@ -156,7 +166,10 @@ class OnLine(Subject):
     def check(self, reference: str | None) -> None:
         """Reject other references than the host, and firmware without its build."""
         if reference in ("reference", "pytorch", "litert"):
-            raise OptionError("a board is compared with the host", hint="use `--compare host`")
+            raise OptionError(
+                f"a board is not compared with `{reference}`",
+                hint="use `--compare host` for the same bits, or `--compare float` for the board's error",
+            )
         if reference and self._origin is None:
             raise OptionError(
                 f"`{self._path}` is firmware, which does not run on the host",
@@ -208,16 +221,23 @@ class OnLine(Subject):
             raise OptionError("the build of this firmware is not known", hint="name it with `--build DIR`")
         with connected(self._options, self._expected) as (program, identity):
             ran = self._ran
-            is_known = ran is not None and ran.samples is samples
-            ours = ran.outputs if ran and is_known else self._run(program, identity, samples, progress, None)
+            if ran is not None and ran.samples is samples:
+                ours, before = ran.outputs, (ran.sent_again, ran.restarts)
+            else:
+                ours, before = self._run(program, identity, samples, progress, None), (0, 0)
             theirs: list[Sample] = []
             for i, outputs in enumerate(self._reference(self._origin).run_each(samples)):
                 if progress is not None:
                     progress(i, len(samples))
                 theirs.append(tuple(outputs))
             compared = compare(identity.board, ours, theirs)
+
+            def result(first: StepDifference | None, error: DeuteronError | None = None) -> LineComparison:
+                sent_again, restarts = before[0] + program.client.sent_again, before[1] + program.restarts
+                return LineComparison(compared, first, error, sent_again, restarts)
+
             if compared.passed:
-                return LineComparison(compared, None)
+                return result(None)
             number = compared.differences[0].sample
             history = samples[self._start(number) : number]
             try:
@@ -225,8 +245,8 @@ class OnLine(Subject):
                     self._bundle, program, history, samples[number], number, theirs[number], progress
                 )
             except (BoardError, FormatError, InputError) as e:
-                return LineComparison(compared, None, e)
-            return LineComparison(compared, first)
+                return result(None, e)
+            return result(first)
 
     def _reference(self, build: Path) -> Subject:
         """Return the build on the host."""

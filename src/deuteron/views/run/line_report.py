@@ -67,8 +67,16 @@ def lines(ran: Ran, expected: Expected) -> Iterator[str]:
         yield f"samples 0 to {len(totals) - 1}: {min(totals):,} to {max(totals):,} a run"
     if run.result.stack_used:
         yield f"stack: {run.result.stack_used:,} B used of {identity.stack_bytes:,} B"
-    if ran.sent_again or ran.restarts:
-        yield f"line: {ran.sent_again:,} requests were sent again; the board restarted {ran.restarts} times"
+    yield from lost_lines(ran.sent_again, ran.restarts)
+
+
+def lost_lines(sent_again: int, restarts: int) -> Iterator[str]:
+    """Yield the requests that were sent again and the board's restarts, if there were any."""
+    if sent_again or restarts:
+        were = "was" if sent_again == 1 else "were"
+        yield (
+            f"line: {counted(sent_again, 'request')} {were} sent again; the board restarted {counted(restarts, 'time')}"
+        )
 
 
 def to_json(ran: Ran, expected: Expected) -> Mapping[str, object]:

@@ -89,6 +89,11 @@ class Subject(ABC):
         """Return the directory of its build, if it is known."""
         return None
 
+    @property
+    def board(self) -> str:
+        """Return the name of the board that ran it last; empty for the host."""
+        return ""
+
     def draw(self, count: int, seed: int = 0) -> list[Sample]:
         """Return random samples, like its build's stored samples if there are any."""
         stored = samples.read(self.build) if self.build else None
@@ -113,7 +118,8 @@ class Subject(ABC):
         kept = self.kept_samples()
         build = manifests.read(cast(Path, self.build))
         float_model.check(build)
-        return float_model.compare(build, self.run(kept.inputs, progress), kept.outputs)
+        outputs = self.run(kept.inputs, progress)
+        return float_model.compare(build, outputs, kept.outputs, self.board)
 
     @abstractmethod
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
