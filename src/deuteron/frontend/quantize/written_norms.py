@@ -30,7 +30,7 @@ _LEAST = 1e-24
 def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]] = tuple) -> None:
     """Replace quotients by roots of variances and of mean squares in place.
 
-    A number above 1e-6 that is added to roots is left out if it is small beside the least of them on `batches`.
+    A number above 1e-6 that is added to roots is left out if it is small compared with the least of them on `batches`.
     """
     roots = [_root(node.args[1]) for node in model.graph.find_nodes(op="call_function", target=aten.div.Tensor)]
     guarded = [root for root in roots if root is not None and root.added > _GUARD]
