@@ -147,8 +147,8 @@ def need_like_pytorch(pytorch: Sequence[OutputQuality], program: Sequence[Output
                 f"output {index} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, "
                 f"quantized PyTorch {theirs.sqnr:.1f} dB: the program computes something else",
                 where=where,
-                hint="report the model, for this is a defect; until then build for another target, or leave operators "
-                "to the CPU by `--keep OPERATOR` where the target has both",
+                hint="report the model, for this is a defect; until then build for another target, or leave "
+                "operators to the CPU with `--operators-not-to-delegate`",
             )
 
 
