@@ -45,7 +45,7 @@ INTERLEAVED = {CONVOLUTION: "dtn_cm_interleaved_conv2d", LINEAR: "dtn_cm_interle
 """The operator with interleaved weights for each that has rows of weights."""
 
 RECORDS: dict[str, type[KernelParams]] = {
-    DECOMPRESS: DecompressParams,
+    DECOMPRESS: DecompressParams,  # it has no rows, but scratch memory
     COPY: p.CopyParams,  # its first word is the offset of the operand
     CONVOLUTION: QuantizedConvolutionParams,
     WINOGRAD: WinogradConvolutionParams,
