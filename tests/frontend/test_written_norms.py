@@ -122,6 +122,7 @@ def test_a_number_that_is_small_beside_the_roots_is_left_out(spread: float, is_n
     def deviation(x: Tensor) -> Tensor:
         return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5)
 
+    torch.manual_seed(0)
     x = torch.randn(1, 6, 5) * spread
     model = torch.export.export(Call(deviation), (x,)).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
