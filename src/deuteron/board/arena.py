@@ -3,7 +3,7 @@
 Scratch memory of a step shares the arena and is live during that step only.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -131,7 +131,7 @@ def constant_bytes(program: bytes, manifest: Manifest) -> int:
     """Return the least bytes of flash of a program's constants; raises the errors of `translate`."""
     bundle = translate(pte.read(program), manifest, name=manifest.model.name)
     rates = Counted(cores.load(targets.load(manifest.target).cpu.name))
-    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
+    size = _flash_bytes(bundle, rates)
     if manifest.options.memory.weights_compression is WeightsCompression.AUTO:
         size -= sum(choice.saved for choice in compressed_weights.candidates(bundle, rates))
     return size
@@ -162,16 +162,19 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 
     Raises:
         CapacityError: no plan fits; the error names the smallest one.
     """
-    choices = _compressible(bundle, memory, Counted(cores.load(core)))
+    rates = Counted(cores.load(core))
+    choices = _compressible(bundle, memory, rates)
+    excess = 0 if memory.flash_budget is None or not choices else _flash_bytes(bundle, rates) - memory.flash_budget
     while choices:
+        taken = choices if memory.flash_budget is None else compressed_weights.enough(choices, excess)
         with suppress(CapacityError):
-            taken = _enough(choices, bundle, memory, Counted(cores.load(core)))
             small = compressed_weights.applied(bundle, taken)
-            return replace(_fastest(small, memory, core, partitions), compressed=tuple(taken))
-        # Without the largest, where the SRAM does not hold them.
-        largest = sorted(choices, key=lambda choice: choice.sizes[0])[: len(choices) - max(1, len(choices) // 4)]
-        choices = [choice for choice in choices if choice in largest]
-    return _fastest(bundle, memory, core, partitions)
+            return replace(_fastest(small, memory, rates, partitions), compressed=tuple(taken))
+        # Without the largest quarter, where the SRAM does not hold them.
+        largest = sorted(choices, key=lambda choice: choice.sizes[0])[-max(1, len(choices) // 4) :]
+        left_out = {choice.constant for choice in largest}
+        choices = [choice for choice in choices if choice.constant not in left_out]
+    return _fastest(bundle, memory, rates, partitions)
 
 
 def _compressible(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list[CompressedWeights]:
@@ -183,20 +186,15 @@ def _compressible(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list
     if memory.weights_compression is WeightsCompression.NEVER:
         return []
     choices = compressed_weights.candidates(bundle, rates)
-    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
-    if memory.flash_budget is not None and (least := size - sum(each.saved for each in choices)) > memory.flash_budget:
+    least = _flash_bytes(bundle, rates) - sum(choice.saved for choice in choices)
+    if memory.flash_budget is not None and least > memory.flash_budget:
         raise _exceeds_flash(bundle, memory.flash_budget, least, "`--weights-bits auto` makes constants smaller")
     return choices
 
 
-def _enough(
-    choices: Sequence[CompressedWeights], bundle: Bundle, memory: MemoryOptions, rates: Counted
-) -> list[CompressedWeights]:
-    """Return as many choices as the flash budget takes, all without one."""
-    if memory.flash_budget is None:
-        return [*choices]
-    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
-    return compressed_weights.enough(choices, size - memory.flash_budget)
+def _flash_bytes(bundle: Bundle, rates: Counted) -> int:
+    """Return the bytes of a bundle's constants in the flash of a core."""
+    return interleaved_weights.constant_bytes(bundle, rates.core.inner)
 
 
 def _exceeds_flash(bundle: Bundle, budget: int, size: int, other: str) -> CapacityError:
@@ -206,13 +204,13 @@ def _exceeds_flash(bundle: Bundle, budget: int, size: int, other: str) -> Capaci
     )
 
 
-def _fastest(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int) -> Arena:
+def _fastest(bundle: Bundle, memory: MemoryOptions, rates: Counted, partitions: int) -> Arena:
     """Plan a bundle, with larger weights of layers where these make it faster within the budgets."""
-    plain = _planned(bundle, memory, core, partitions)
-    choices = _larger_weights(bundle, memory, Counted(cores.load(core)))
+    plain = _planned(bundle, memory, rates, partitions)
+    choices = _larger_weights(bundle, memory, rates)
     while choices:  # fewer, where the scratch memory of all does not fit
         with suppress(CapacityError):
-            arena = _planned(winograd.applied(bundle, choices), memory, core, partitions)
+            arena = _planned(winograd.applied(bundle, choices), memory, rates, partitions)
             if arena.instructions[0] < plain.instructions[0]:
                 return replace(arena, larger=tuple(choices))
         choices = choices[: len(choices) // 2]
@@ -227,7 +225,7 @@ def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> li
     """
     if memory.flash_budget is None:
         return []
-    size = interleaved_weights.constant_bytes(bundle, rates.core.inner)
+    size = _flash_bytes(bundle, rates)
     if size > memory.flash_budget:
         compresses = memory.weights_compression is WeightsCompression.AUTO
         other = (
@@ -241,9 +239,8 @@ def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> li
     return winograd.within(winograd.candidates(bundle, rates), memory.flash_budget - size)
 
 
-def _planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int) -> Arena:
+def _planned(bundle: Bundle, memory: MemoryOptions, rates: Counted, partitions: int) -> Arena:
     """Plan a bundle as it is."""
-    rates = Counted(cores.load(core))
     whole = _plan(program_of(bundle))
     plan = _plan_in_budget(bundle, whole, memory, rates, partitions)
     after = bundle_of(bundle, plan.program, plan.offsets, plan.memory.nbytes)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.row_dependencies import DECOMPRESS, Counted, CpuParams
 from deuteron.operators import catalogue
 from deuteron.operators.compressed_weights import compressed
 from deuteron.operators.cortex_m import DecompressParams
+from deuteron.operators.limits import round_up
 
 MAX_RATIO, MIN_SAVED = 0.95, 128
 """The largest share of their bytes that compressed weights may have, and the bytes that they must save: the step and
@@ -92,7 +93,7 @@ def applied(bundle: Bundle, choices: Sequence[CompressedWeights]) -> Bundle:
 
     def placed(nbytes: int) -> int:
         nonlocal used
-        offset, used = used, used + -(-nbytes // ALIGNMENT) * ALIGNMENT
+        offset, used = used, used + round_up(nbytes)
         return offset
 
     for choice in choices:

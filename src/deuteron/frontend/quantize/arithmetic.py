@@ -136,9 +136,7 @@ def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The cosine similarity over a dimension becomes the mean of products of root mean square norms."""
-    x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
-    sizes: tuple[int, ...] = cast(Any, torch).broadcast_shapes(x.meta["val"].shape, y.meta["val"].shape)
-    behind = len(sizes) - dim % len(sizes)  # the dimension's place from the end, the same for both operands
+    (x, y), sizes, behind, least = _of_cosine(node)
     has_vectors = all(one.meta["val"].shape[-behind:][:1] == sizes[-behind:][:1] for one in (x, y))
     if not has_vectors or least > _GUARD:
         return None
@@ -148,18 +146,19 @@ def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.mean.dim, call(node, aten.mul.Tensor, *normed), [-1])
 
 
+def _of_cosine(node: fx.Node) -> tuple[tuple[fx.Node, fx.Node], tuple[int, ...], int, float]:
+    """Return operands, their common shape, the dimension's place from its end, 1 for the last, and the least length."""
+    x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
+    sizes: tuple[int, ...] = cast(Any, torch).broadcast_shapes(x.meta["val"].shape, y.meta["val"].shape)
+    return (x, y), sizes, len(sizes) - dim % len(sizes), least
+
+
 def cosine_of_rows(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """Make a cosine similarity one of the rows of two matrices, the only form that Arm's backend decomposes right."""
-    x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
-    shapes = [one.meta["val"].shape for one in (x, y)]
-    sizes: tuple[int, ...] = cast(Any, torch).broadcast_shapes(*shapes)
-    behind = len(sizes) - dim % len(sizes)
-    if (len(sizes), behind) == (2, 1) and shapes[0] == shapes[1]:
+    (x, y), sizes, behind, least = _of_cosine(node)
+    if (len(sizes), behind) == (2, 1) and x.meta["val"].shape == y.meta["val"].shape:
         return None
-    same = [
-        call(node, aten.expand.default, one, [*sizes]) if s != sizes else one
-        for one, s in zip((x, y), shapes, strict=True)
-    ]
+    same = [one if one.meta["val"].shape == sizes else call(node, aten.expand.default, one, [*sizes]) for one in (x, y)]
     rows = [call(node, aten.reshape.default, _moved_last(node, one, behind), [-1, sizes[-behind]]) for one in same]
     cosine = call(node, aten.cosine_similarity.default, *rows, 1, least)
     return call(node, aten.reshape.default, cosine, [*node.meta["val"].shape])
