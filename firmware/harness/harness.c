@@ -5,10 +5,9 @@
 #include "deuteron/port.h"
 #include "deuteron/profile.h"
 #include "frame.h"
+#include "run.h"
 
-/* NULL if the port has no pin, and in images of programs without state, which do not link state.c. */
-__attribute__((weak)) void dtn_port_trigger(uint32_t pin, bool level);
-__attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
+/* NULL in images of programs without state, which do not link state.c. */
 __attribute__((weak)) void *dtn_executor_state(const dtn_executor_t *executor, uint32_t *bytes);
 
 /* Header of a request or reply. */
@@ -206,31 +205,8 @@ static uint8_t read(dtn_harness_t *harness, uint32_t request_bytes, bool is_chec
 static uint8_t reset(dtn_harness_t *harness)
 {
     harness->is_resumable = false;
-    NeutronError error = dtn_executor_reset == NULL ? ENONE : dtn_executor_reset(harness->executor);
+    NeutronError error = dtn_harness_reset(harness->executor);
     return error == ENONE ? reply(harness, NULL, 0) : reply_error(harness, error);
-}
-
-static void trigger(uint32_t pin, bool level)
-{
-    if (dtn_port_trigger != NULL) {
-        dtn_port_trigger(pin, level);
-    }
-}
-
-/* Runs steps until at least `stop` of them are complete, or all: the executor completes some of them together. */
-static NeutronError run_steps(dtn_executor_t *executor, uint32_t stop)
-{
-    NeutronError error = ENONE;
-    bool level = false;
-    while (error == ENONE && executor->step < stop && dtn_executor_steps_left(executor) != 0) {
-        level = !level; /* an edge for each call: a meter would miss a pulse between two steps */
-        trigger(DTN_TRIGGER_STEP, level);
-        error = dtn_executor_step(executor);
-    }
-    if (error == ENONE && dtn_executor_steps_left(executor) == 0) {
-        error = dtn_executor_finish(executor, NULL);
-    }
-    return error;
 }
 
 /* RUN: whether to continue the last run, and the number of completed steps at which to stop. */
@@ -246,25 +222,9 @@ static uint8_t run(dtn_harness_t *harness, uint32_t bytes)
     if (is_continued && (!harness->is_resumable || dtn_executor_steps_left(executor) == 0)) {
         return DTN_HARNESS_RUN_STATE;
     }
-    dtn_harness_run_t *result = &harness->run;
-    trigger(DTN_TRIGGER_RUN, true);
-    result->start = dtn_port_ticks();
-    NeutronError error = is_continued ? ENONE : dtn_executor_start(executor, NULL);
-    error = error == ENONE ? run_steps(executor, words[1]) : error;
-    result->stop = dtn_port_ticks();
-    trigger(DTN_TRIGGER_RUN, false);
-    trigger(DTN_TRIGGER_STEP, false);
-    harness->is_resumable = error == ENONE;
-    result->error = (uint32_t)error;
-    result->step = executor->step;
-    result->stack_used = dtn_stack_used();
-    result->events = executor->event_count;
-#if DTN_PROFILING
-    result->lost = executor->event_lost;
-#else
-    result->lost =
-        executor->events == NULL || executor->step < executor->event_count ? 0 : executor->step - executor->event_count;
-#endif
+    dtn_run_request_t request = {.stop = words[1], .is_continued = is_continued};
+    harness->run = dtn_harness_run(executor, &request);
+    harness->is_resumable = harness->run.error == ENONE;
     return DTN_HARNESS_OK;
 }
 

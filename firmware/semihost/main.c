@@ -6,14 +6,12 @@
 #include "fault_injection.h"
 #include "heap.h"
 #include "options.h"
+#include "run.h"
 #include "runner.h"
 #include "semihost.h"
 #include "startup.h"
 
 int main(void);
-
-/* NULL in images of programs without state, which do not link state.c. */
-__attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
 
 /* The files and buffers of the program's tensors. */
 typedef struct {
@@ -132,23 +130,21 @@ static void prepare_profile(dtn_executor_t *executor, dtn_heap_t *heap, const dt
 
 /* Runs once; true on success. */
 static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const tensors_t *outputs, uint32_t number,
-                     dtn_runner_run_t *run)
+                     dtn_harness_run_t *run)
 {
     for (uint32_t i = 0; i < inputs->count; i++) {
         if (!dtn_semihost_read(inputs->files[i], inputs->buffers[i], inputs->bytes[i])) {
             dtn_usage_error("cannot read from a file", "");
         }
     }
-    uint32_t start = dtn_port_ticks();
-    NeutronError error = dtn_executor_run(executor, inputs->count == 0 ? NULL : (const void *const *)inputs->buffers,
-                                          outputs->count == 0 ? NULL : outputs->buffers);
-    run->ticks = dtn_port_ticks() - start;
-    run->error = (uint32_t)error;
-    run->step = executor->step;
-    run->events = executor->event_count;
-    run->stack_used = dtn_stack_used();
-    if (error != ENONE) {
-        print_error(error, "run ", number);
+    dtn_run_request_t request = {
+        .inputs = inputs->count == 0 ? NULL : (const void *const *)inputs->buffers,
+        .outputs = outputs->count == 0 ? NULL : outputs->buffers,
+        .stop = UINT32_MAX,
+    };
+    *run = dtn_harness_run(executor, &request);
+    if (run->error != ENONE) {
+        print_error((NeutronError)run->error, "run ", number);
         return false;
     }
 #if DTN_PROFILING
@@ -182,7 +178,7 @@ static void reset(dtn_executor_t *executor, dtn_file_t resets)
     if (resets != DTN_NO_FILE && !dtn_semihost_read(resets, &is_reset, 1)) {
         dtn_usage_error("cannot read from a file", "");
     }
-    if (is_reset != 0 && dtn_executor_reset != NULL && dtn_executor_reset(executor) != ENONE) {
+    if (is_reset != 0 && dtn_harness_reset(executor) != ENONE) {
         dtn_usage_error("cannot reset the state", "");
     }
 }
@@ -218,7 +214,7 @@ static uint32_t run_all(dtn_executor_t *executor, dtn_heap_t *heap, const dtn_op
     dtn_file_t resets = open_resets(options);
     bool good = true;
     for (uint32_t i = 0; i < options->runs; i++) {
-        dtn_runner_run_t run;
+        dtn_harness_run_t run;
         reset(executor, resets);
         good = run_once(executor, &inputs, &outputs, i, &run) && good;
         if (events != DTN_NO_FILE) {

@@ -22,8 +22,8 @@
  * line or a file is wrong; 3 a fault of the processor. The reason is on the console, on a line that starts with `error:
  * ` or `fault: `.
  *
- * The events file is words of 32 bits, little-endian: `dtn_runner_header_t`, then for each run a `dtn_runner_run_t` and
- * its number of `dtn_event_t` (deuteron/executor.h). There is none if the bundle was rejected.
+ * The events file is words of 32 bits, little-endian: `dtn_runner_header_t`, then for each run a `dtn_harness_run_t`
+ * (deuteron/harness.h) and its number of `dtn_event_t` (deuteron/executor.h). There is none if the bundle was rejected.
  */
 #pragma once
 
@@ -32,7 +32,7 @@
 #include "prepare.h"
 
 #define DTN_RUNNER_MAGIC UINT32_C(0x454E5444) /**< bytes `DTNE` */
-#define DTN_RUNNER_VERSION UINT32_C(1)
+#define DTN_RUNNER_VERSION UINT32_C(2)
 
 /** Start of the events file. */
 typedef struct {
@@ -43,12 +43,3 @@ typedef struct {
     uint32_t stack_bytes; /**< size of the stack */
     uint32_t runs;
 } dtn_runner_header_t;
-
-/** One run. */
-typedef struct {
-    uint32_t error;      /**< a NeutronError, 0 for none */
-    uint32_t step;       /**< completed steps */
-    uint32_t ticks;      /**< ticks of `dtn_executor_run` */
-    uint32_t stack_used; /**< maximum bytes of the stack in use since start-up */
-    uint32_t events;
-} dtn_runner_run_t;

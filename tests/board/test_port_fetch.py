@@ -18,6 +18,7 @@ TICKS_HZ = 20_000_000
 
 RUNNER = (
     "runner/prepare.c",
+    "harness/run.c",
     "semihost/main.c",
     "semihost/heap.c",
     "semihost/options.c",
@@ -84,15 +85,16 @@ def infer(board: Board, directory: Path, *options: str, runs: int = 1) -> Result
 def events(content: bytes) -> tuple[Run, ...]:
     """The events file, taken apart as semihost/runner.h says."""
     magic, version, ticks_hz, _, stack_bytes, count = struct.unpack_from("<6I", content)
-    assert (magic, version, ticks_hz, stack_bytes) == (0x454E5444, 1, TICKS_HZ, 8192)
+    assert (magic, version, ticks_hz, stack_bytes) == (0x454E5444, 2, TICKS_HZ, 8192)
     runs: list[Run] = []
     at = 24
     for _ in range(count):
-        error, step, total, stack_used, number = struct.unpack_from("<5I", content, at)
-        records = [struct.unpack_from("<4I", content, at + 20 + 16 * i) for i in range(number)]
-        at += 20 + 16 * number
+        error, step, first, last, stack_used, number, lost = struct.unpack_from("<7I", content, at)
+        records = [struct.unpack_from("<4I", content, at + 28 + 16 * i) for i in range(number)]
+        at += 28 + 16 * number
         ticks = tuple(stop - start for kind, _, start, stop in records if kind == 1)
-        assert sum(stop - start for _, _, start, stop in records) <= total
+        assert sum(stop - start for _, _, start, stop in records) <= last - first
+        assert lost == 0
         runs.append(Run(error >> 8 & 0xFF, error >> 16, step, ticks, stack_used))
     assert at == len(content)
     return tuple(runs)

@@ -51,7 +51,7 @@ def test_there_are_ports() -> None:
 
 
 SHARED = ("port/cortex_m/port.c", "port/cortex_m/startup.c", "runner/prepare.c")
-HARNESS = ("harness/frame.c", "harness/harness.c", "harness/main.c")
+HARNESS = ("harness/frame.c", "harness/harness.c", "harness/main.c", "harness/run.c")
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang"])

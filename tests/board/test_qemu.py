@@ -71,14 +71,14 @@ def test_the_command_counts_instructions_and_nothing_else(emulator, tmp_path: Pa
     ]  # fmt: skip
 
 
-def header(version: int = 1, runs: int = 2) -> bytes:
+def header(version: int = 2, runs: int = 2) -> bytes:
     return struct.pack("<6I", 0x454E5444, version, 20_000_000, 640, 8192, runs)
 
 
 def test_what_the_image_wrote_is_read(emulator, tmp_path: Path):
     events = header()
     for first, ticks in ((0xFFFFFFFE, 1280), (0, 100)):
-        events += struct.pack("<5I", 0, 1, ticks, 1000, 2)
+        events += struct.pack("<7I", 0, 1, 0xFFFFFFF0, (0xFFFFFFF0 + ticks) % 2**32, 1000, 2, 0)
         events += struct.pack("<4I", 0, 0, first, (first + 64) % 2**32)
         events += struct.pack("<4I", 1, 0, 100, 100 + ticks)
     (tmp_path / "events").write_bytes(events)
@@ -144,11 +144,11 @@ def test_every_way_to_fail(emulator, tmp_path: Path, script: str, kind: type[Deu
 
 
 def test_an_events_file_of_another_version(emulator, tmp_path: Path):
-    (tmp_path / "events").write_bytes(header(version=2, runs=0))
+    (tmp_path / "events").write_bytes(header(version=3, runs=0))
     emulator(f"cp {tmp_path}/events events; : > out0")
     with pytest.raises(InternalError) as caught:
         run(tmp_path)
-    assert str(caught.value) == "the image writes events of version 2, version 1 is known"
+    assert str(caught.value) == "the image writes events of version 3, version 2 is known"
 
 
 def test_without_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

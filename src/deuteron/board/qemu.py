@@ -33,9 +33,9 @@ _WRAP = 1 << 32
 _NS = 1_000_000_000
 
 _MAGIC = 0x454E5444
-_VERSION = 1
+_VERSION = 2
 _HEADER = struct.Struct("<6I")
-_RUN = struct.Struct("<5I")
+_RUN = struct.Struct("<7I")
 _EVENT = struct.Struct("<4I")
 
 _FAILED, _USAGE, _FAULT = 1, 2, 3
@@ -229,7 +229,8 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Emulat
     at = _HEADER.size
     runs: list[EmulatorRun] = []
     for number in range(count):
-        _error_code, _steps, ticks, stack, events = _RUN.unpack_from(data, at)
+        _error_code, _steps, start, stop, stack, events, _lost = _RUN.unpack_from(data, at)
+        ticks = (stop - start) % _WRAP
         at += _RUN.size
         spans = [_EVENT.unpack_from(data, at + i * _EVENT.size) for i in range(events)]
         at += events * _EVENT.size

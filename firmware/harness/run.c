@@ -1,0 +1,73 @@
+#include "run.h"
+
+#include <stddef.h>
+
+#include "deuteron/port.h"
+
+/* NULL if the port has no pin, and in images of programs without state, which do not link state.c. */
+__attribute__((weak)) void dtn_port_trigger(uint32_t pin, bool level);
+__attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
+
+static void trigger(uint32_t pin, bool level)
+{
+    if (dtn_port_trigger != NULL) {
+        dtn_port_trigger(pin, level);
+    }
+}
+
+/* Runs step by step: to pause between two of them, or to show each to an energy meter. */
+static NeutronError run_steps(dtn_executor_t *executor, const dtn_run_request_t *request)
+{
+    NeutronError error = request->is_continued ? ENONE : dtn_executor_start(executor, request->inputs);
+    bool level = false;
+    while (error == ENONE && executor->step < request->stop && dtn_executor_steps_left(executor) != 0) {
+        level = !level; /* an edge for each call: a meter would miss a pulse between two steps */
+        trigger(DTN_TRIGGER_STEP, level);
+        error = dtn_executor_step(executor);
+    }
+    if (error == ENONE && dtn_executor_steps_left(executor) == 0) {
+        error = dtn_executor_finish(executor, request->outputs);
+    }
+    return error;
+}
+
+static NeutronError run(dtn_executor_t *executor, const dtn_run_request_t *request)
+{
+    bool is_whole = !request->is_continued && request->stop == UINT32_MAX;
+    return is_whole && dtn_port_trigger == NULL ? dtn_executor_run(executor, request->inputs, request->outputs)
+                                                : run_steps(executor, request);
+}
+
+static uint32_t events_lost(const dtn_executor_t *executor)
+{
+#if DTN_PROFILING
+    return executor->event_lost;
+#else
+    bool is_complete = executor->events == NULL || executor->step < executor->event_count;
+    return is_complete ? 0 : executor->step - executor->event_count;
+#endif
+}
+
+dtn_harness_run_t dtn_harness_run(dtn_executor_t *executor, const dtn_run_request_t *request)
+{
+    trigger(DTN_TRIGGER_RUN, true);
+    uint32_t start = dtn_port_ticks();
+    NeutronError error = run(executor, request);
+    uint32_t stop = dtn_port_ticks();
+    trigger(DTN_TRIGGER_RUN, false);
+    trigger(DTN_TRIGGER_STEP, false);
+    return (dtn_harness_run_t){
+        .error = (uint32_t)error,
+        .step = executor->step,
+        .start = start,
+        .stop = stop,
+        .stack_used = dtn_stack_used(),
+        .events = executor->event_count,
+        .lost = events_lost(executor),
+    };
+}
+
+NeutronError dtn_harness_reset(dtn_executor_t *executor)
+{
+    return dtn_executor_reset == NULL ? ENONE : dtn_executor_reset(executor);
+}

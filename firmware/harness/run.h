@@ -1,0 +1,27 @@
+/**
+ * @file
+ * Runs and resets of a program for all applications on the boards under `port/`: the runner for files of the host
+ * (`semihost/`) and the one for a serial line (`harness/`) differ in how inputs arrive and results leave.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "deuteron/executor.h"
+#include "deuteron/harness.h"
+
+/** What to run. */
+typedef struct {
+    const void *const *inputs; /**< copied before the first step, or NULL; unused in a continuation */
+    void *const *outputs;      /**< copied after the last step, or NULL */
+    uint32_t stop;             /**< completed steps at which to pause; UINT32_MAX for never */
+    bool is_continued;         /**< continues the paused run in place of a new one */
+} dtn_run_request_t;
+
+/** Runs until at least `stop` steps are complete, or all: the executor completes some of them together. Drives the
+ * pins of an energy meter (`dtn_port_trigger`), and measures. */
+dtn_harness_run_t dtn_harness_run(dtn_executor_t *executor, const dtn_run_request_t *request);
+
+/** Resets the state, if the program has one. */
+NeutronError dtn_harness_reset(dtn_executor_t *executor);
