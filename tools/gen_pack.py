@@ -96,7 +96,7 @@ def harness() -> ET.Element:
     one = element(
         component("Harness"),
         "Serves `deuteron run` and `deuteron profile` over a serial line",
-        always([folder / "frame.c", folder / "harness.c", folder / "run.c"]),
+        always([folder / "frame.c", folder / "harness.c", FIRMWARE / "runner/run.c"]),
         "Executor",
     )
     files = one.find("files")

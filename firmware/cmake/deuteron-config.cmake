@@ -88,7 +88,7 @@ function(deuteron_add_bundle target build)
   if(arg_HARNESS)
     list(APPEND files "${output}/dtn_harness_image.c")
     set(harness "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../harness")
-    list(APPEND sources "${harness}/frame.c" "${harness}/harness.c" "${harness}/run.c")
+    list(APPEND sources "${harness}/frame.c" "${harness}/harness.c" "${harness}/../runner/run.c")
   endif()
   add_custom_command(
     OUTPUT ${files}

@@ -5,7 +5,8 @@
 #include "deuteron/port.h"
 #include "deuteron/profile.h"
 #include "frame.h"
-#include "run.h"
+
+#include "../runner/run.h"
 
 /* NULL in images of programs without state, which do not link state.c. */
 __attribute__((weak)) void *dtn_executor_state(const dtn_executor_t *executor, uint32_t *bytes);
@@ -205,7 +206,7 @@ static uint8_t read(dtn_harness_t *harness, uint32_t request_bytes, bool is_chec
 static uint8_t reset(dtn_harness_t *harness)
 {
     harness->is_resumable = false;
-    NeutronError error = dtn_harness_reset(harness->executor);
+    NeutronError error = dtn_runner_reset(harness->executor);
     return error == ENONE ? reply(harness, NULL, 0) : reply_error(harness, error);
 }
 
@@ -223,7 +224,7 @@ static uint8_t run(dtn_harness_t *harness, uint32_t bytes)
         return DTN_HARNESS_RUN_STATE;
     }
     dtn_run_request_t request = {.stop = words[1], .is_continued = is_continued};
-    harness->run = dtn_harness_run(executor, &request);
+    harness->run = dtn_runner_run(executor, &request);
     harness->is_resumable = harness->run.error == ENONE;
     return DTN_HARNESS_OK;
 }

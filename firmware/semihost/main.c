@@ -142,7 +142,7 @@ static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const te
         .outputs = outputs->count == 0 ? NULL : outputs->buffers,
         .stop = UINT32_MAX,
     };
-    *run = dtn_harness_run(executor, &request);
+    *run = dtn_runner_run(executor, &request);
     if (run->error != ENONE) {
         print_error((NeutronError)run->error, "run ", number);
         return false;
@@ -178,7 +178,7 @@ static void reset(dtn_executor_t *executor, dtn_file_t resets)
     if (resets != DTN_NO_FILE && !dtn_semihost_read(resets, &is_reset, 1)) {
         dtn_usage_error("cannot read from a file", "");
     }
-    if (is_reset != 0 && dtn_harness_reset(executor) != ENONE) {
+    if (is_reset != 0 && dtn_runner_reset(executor) != ENONE) {
         dtn_usage_error("cannot reset the state", "");
     }
 }

@@ -17,7 +17,10 @@ from deuteron.board.tables import Tables
 NEVER = 0xFFFFFFFE
 """A step that does not exist."""
 HASH = bytes(range(32))
-SOURCES = (HERE / "harness_device.c", *(FIRMWARE / "harness" / name for name in ("frame.c", "harness.c", "run.c")))
+SOURCES = (
+    HERE / "harness_device.c",
+    *(FIRMWARE / name for name in ("harness/frame.c", "harness/harness.c", "runner/run.c")),
+)
 _CAPACITY = 1 << 16
 
 

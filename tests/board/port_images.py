@@ -72,7 +72,7 @@ def build(
     """
     toolchain = Toolchain.find(OBJECTS)
     placed = (FIRMWARE / source.format(board=board.name) if isinstance(source, str) else source for source in sources)
-    folders = ("port/cortex_m", f"port/{board.name}", "port/template", "runner", "semihost", "harness")
+    folders = ("port/cortex_m", f"port/{board.name}", "port/template", "runner", "semihost")
     options = (*board.flags, *(f"-I{FIRMWARE / folder}" for folder in folders))
     named = [
         file

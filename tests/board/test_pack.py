@@ -28,7 +28,7 @@ def test_all_components_together_are_the_library_of_a_board(board: str, has: str
         if file.get("condition", has) == has and "attr" not in file.attrib
     ]
     assert Counter(files).most_common(1)[0][1] == 1
-    harness = {FIRMWARE / "harness" / name for name in ("frame.c", "harness.c", "run.c")}
+    harness = {FIRMWARE / name for name in ("harness/frame.c", "harness/harness.c", "runner/run.c")}
     wanted = harness | {source.path for source in library.core(boards.load(board), profiling=True)}
     assert {FIRMWARE / file for file in files} == wanted
     assert all((FIRMWARE / file).is_file() for file in files)

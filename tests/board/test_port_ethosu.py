@@ -128,7 +128,7 @@ def copying_image(payload: bytes) -> Path:
     *others, copies = COPYING
     files = (
         "runner/prepare.c",
-        "harness/run.c",
+        "runner/run.c",
         "semihost/main.c",
         "semihost/heap.c",
         "semihost/options.c",
@@ -167,7 +167,7 @@ def test_a_copy_that_fails_ends_its_run_and_no_other(payloads: tuple[bytes, byte
 def test_the_npus_own_counters_are_read_round_each_partition(payloads: tuple[bytes, bytes], tmp_path: Path) -> None:
     runner = (
         "runner/prepare.c",
-        "harness/run.c",
+        "runner/run.c",
         "semihost/main.c",
         "semihost/heap.c",
         "semihost/options.c",

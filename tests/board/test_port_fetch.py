@@ -18,7 +18,7 @@ TICKS_HZ = 20_000_000
 
 RUNNER = (
     "runner/prepare.c",
-    "harness/run.c",
+    "runner/run.c",
     "semihost/main.c",
     "semihost/heap.c",
     "semihost/options.c",

@@ -28,7 +28,7 @@ def program() -> Bundle:
 def said(board: Board, program: Bundle, name: str) -> tuple[int, str]:
     """Exit status and console of the runner with this program."""
     semihost = ("semihost/main.c", "semihost/heap.c", "semihost/options.c")
-    runner = ("runner/prepare.c", "harness/run.c", *semihost, "port/cortex_m/fetch.c")
+    runner = ("runner/prepare.c", "runner/run.c", *semihost, "port/cortex_m/fetch.c")
     sources = (*START, *COPYING, *runner, *EXECUTOR, *generate(program, f"refused-{name}"))
     done = run(board, build(board, f"refused-{name}", sources))
     return done.status, done.output

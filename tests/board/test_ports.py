@@ -50,8 +50,8 @@ def test_there_are_ports() -> None:
     ]
 
 
-SHARED = ("port/cortex_m/port.c", "port/cortex_m/startup.c", "runner/prepare.c")
-HARNESS = ("harness/frame.c", "harness/harness.c", "harness/main.c", "harness/run.c")
+SHARED = ("port/cortex_m/port.c", "port/cortex_m/startup.c", "runner/prepare.c", "runner/run.c")
+HARNESS = ("harness/frame.c", "harness/harness.c", "harness/main.c")
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang"])

@@ -65,7 +65,7 @@ _FAULT_INJECTION = "fault_injection"
 _EVENTS = "events"
 _LINE = ("uart", "trigger")
 """The drivers of the serial line and of the pins for an energy meter, for the harness."""
-_SHARED = {"runner": ("runner/*.c",), "harness": ("harness/run.c",)}
+_SHARED = {"runner": ("runner/*.c",)}
 """Sources that the applications of all images share."""
 PROFILING = "-DDTN_PROFILING=1"
 """Compiler option for code that records events."""

@@ -29,9 +29,7 @@ def objects(root: Path, folder: Path) -> dict[str, bytes]:
     for name in CHANGED:
         target = folder / (Path(name).stem + ".o")
         command = ["arm-none-eabi-gcc", "-std=c99", "-Os", "-mcpu=cortex-m33", "-mthumb", "-ffunction-sections"]
-        command += [
-            f"-I{folder}" for folder in ("include", "port/an505", "port/cortex_m", "runner", "semihost", "harness")
-        ]
+        command += [f"-I{folder}" for folder in ("include", "port/an505", "port/cortex_m", "runner", "semihost")]
         command += ["-c", name, "-o", str(target)]
         subprocess.run(command, cwd=root, check=True)
         made[name] = target.read_bytes()

@@ -4,9 +4,14 @@
 
 #include "deuteron/port.h"
 
-/* NULL if the port has no pin, and in images of programs without state, which do not link state.c. */
+/* NULL if the port has no pin, in images of programs without state, which do not link state.c, and in those whose
+ * application never pauses a run, which do not link stepped_run.c. */
 __attribute__((weak)) void dtn_port_trigger(uint32_t pin, bool level);
 __attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
+__attribute__((weak)) NeutronError dtn_executor_start(dtn_executor_t *executor, const void *const *inputs);
+__attribute__((weak)) NeutronError dtn_executor_step(dtn_executor_t *executor);
+__attribute__((weak)) NeutronError dtn_executor_finish(dtn_executor_t *executor, void *const *outputs);
+__attribute__((weak)) uint32_t dtn_executor_steps_left(const dtn_executor_t *executor);
 
 static void trigger(uint32_t pin, bool level)
 {
@@ -34,8 +39,9 @@ static NeutronError run_steps(dtn_executor_t *executor, const dtn_run_request_t 
 static NeutronError run(dtn_executor_t *executor, const dtn_run_request_t *request)
 {
     bool is_whole = !request->is_continued && request->stop == UINT32_MAX;
-    return is_whole && dtn_port_trigger == NULL ? dtn_executor_run(executor, request->inputs, request->outputs)
-                                                : run_steps(executor, request);
+    bool are_steps_shown = dtn_port_trigger != NULL && dtn_executor_step != NULL;
+    return is_whole && !are_steps_shown ? dtn_executor_run(executor, request->inputs, request->outputs)
+                                        : run_steps(executor, request);
 }
 
 static uint32_t events_lost(const dtn_executor_t *executor)
@@ -48,7 +54,7 @@ static uint32_t events_lost(const dtn_executor_t *executor)
 #endif
 }
 
-dtn_harness_run_t dtn_harness_run(dtn_executor_t *executor, const dtn_run_request_t *request)
+dtn_harness_run_t dtn_runner_run(dtn_executor_t *executor, const dtn_run_request_t *request)
 {
     trigger(DTN_TRIGGER_RUN, true);
     uint32_t start = dtn_port_ticks();
@@ -67,7 +73,7 @@ dtn_harness_run_t dtn_harness_run(dtn_executor_t *executor, const dtn_run_reques
     };
 }
 
-NeutronError dtn_harness_reset(dtn_executor_t *executor)
+NeutronError dtn_runner_reset(dtn_executor_t *executor)
 {
     return dtn_executor_reset == NULL ? ENONE : dtn_executor_reset(executor);
 }

@@ -21,7 +21,7 @@ typedef struct {
 
 /** Runs until at least `stop` steps are complete, or all: the executor completes some of them together. Drives the
  * pins of an energy meter (`dtn_port_trigger`), and measures. */
-dtn_harness_run_t dtn_harness_run(dtn_executor_t *executor, const dtn_run_request_t *request);
+dtn_harness_run_t dtn_runner_run(dtn_executor_t *executor, const dtn_run_request_t *request);
 
 /** Resets the state, if the program has one. */
-NeutronError dtn_harness_reset(dtn_executor_t *executor);
+NeutronError dtn_runner_reset(dtn_executor_t *executor);
