@@ -6,6 +6,7 @@
 #define dtn_cm_one_row dtn_cm_one_row_s4
 #define dtn_cm_three_rows dtn_cm_three_rows_s4
 #define dtn_cm_short_rows dtn_cm_short_rows_s4
+#define dtn_cm_padded_rows dtn_cm_padded_rows_s4
 #define DTN_CM_ROWS_OF_BLOCK (DTN_CM_BLOCK / DTN_CM_PACKED)
 
 #include "conv2d_windows_mve.h"

@@ -1,5 +1,20 @@
 #include "../packed_weights.h"
-#include "matmul_outputs_mve.h"
+/* Both weights of each byte of a packed row, which %[v] has nothing to do with. */
+#define DTN_CM_UNPACK(low, high)                                                                                       \
+    "vshl.i8 " low ", " high ", #4\n"                                                                                  \
+    "vrshr.s8 " high ", " high ", #4\n"                                                                                \
+    "vshr.s8 " low ", " low ", #4\n"
+#define DTN_CM_LOAD_TWO                                                                                                \
+    "vldrb.8 q2, [%[w]]\n"                                                                                             \
+    "vpst\n"                                                                                                           \
+    "vldrbt.8 q3, [%[w], #16]\n" DTN_CM_UNPACK("q0", "q2") DTN_CM_UNPACK("q1", "q3")
+#define DTN_CM_LOAD_THREE                                                                                              \
+    "vldrb.8 q3, [%[w]]\n"                                                                                             \
+    "vldrb.8 q4, [%[w], #16]\n"                                                                                        \
+    "vpst\n"                                                                                                           \
+    "vldrbt.8 q5, [%[w], #32]\n" DTN_CM_UNPACK("q0", "q3") DTN_CM_UNPACK("q1", "q4") DTN_CM_UNPACK("q2", "q5")
+
+#include "matmul_padded_rows_mve.h"
 #include "matmul_pairs_mve.h"
 
 /* ---- Sums, 16 times as large ---- */
@@ -200,6 +215,14 @@ void dtn_cm_short_rows_s4(const dtn_cm_block_t *block, const int8_t *input, size
         four_channels(&w, vldrwq_s32(block->starts + first), vldrwq_s32(factors.shifts + at), &numbers,
                       block->scale->offset, input, input_pitch, rows, output + first, output_pitch);
     }
+}
+
+/* ---- Padded rows: the weights of two channels stay in registers ---- */
+
+void dtn_cm_padded_rows_s4(const dtn_cm_block_t *block, const int8_t *input, size_t rows, int8_t *output,
+                           size_t output_pitch)
+{
+    padded_rows(block, block->depth, input, rows, output, output_pitch);
 }
 
 /* ---- The product ---- */

@@ -1,4 +1,19 @@
-#include "matmul_outputs_mve.h"
+#define DTN_CM_LOAD_TWO                                                                                                \
+    "vldrb.8 q0, [%[w]]\n"                                                                                             \
+    "vldrb.8 q2, [%[v]]\n"                                                                                             \
+    "vpstt\n"                                                                                                          \
+    "vldrbt.8 q1, [%[w], #16]\n"                                                                                       \
+    "vldrbt.8 q3, [%[v], #16]\n"
+#define DTN_CM_LOAD_THREE                                                                                              \
+    "vldrb.8 q0, [%[w]]\n"                                                                                             \
+    "vldrb.8 q1, [%[w], #16]\n"                                                                                        \
+    "vldrb.8 q3, [%[v]]\n"                                                                                             \
+    "vldrb.8 q4, [%[v], #16]\n"                                                                                        \
+    "vpstt\n"                                                                                                          \
+    "vldrbt.8 q2, [%[w], #32]\n"                                                                                       \
+    "vldrbt.8 q5, [%[v], #32]\n"
+
+#include "matmul_padded_rows_mve.h"
 #include "matmul_pairs_mve.h"
 
 /* ---- Sums ---- */
@@ -134,6 +149,14 @@ void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t 
         four_channels(&w, vldrwq_s32(block->starts + first), vldrwq_s32(factors.shifts + at), &numbers,
                       block->scale->offset, input, input_pitch, rows, output + first, output_pitch);
     }
+}
+
+/* ---- Padded rows: the weights of two channels stay in registers ---- */
+
+void dtn_cm_padded_rows(const dtn_cm_block_t *block, const int8_t *input, size_t rows, int8_t *output,
+                        size_t output_pitch)
+{
+    padded_rows(block, 2 * block->depth, input, rows, output, output_pitch);
 }
 
 /* ---- The product ---- */
