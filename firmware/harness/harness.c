@@ -1,4 +1,5 @@
 /* Requests and their replies, spec/harness.md. A reply is built in the buffer of its request. */
+#include <stddef.h>
 #include <string.h>
 
 #include "deuteron/crc32.h"
@@ -294,7 +295,12 @@ static void answer(dtn_harness_t *harness, header_t header, uint8_t status)
 void dtn_harness_fault(dtn_harness_t *harness, const void *data, uint32_t bytes)
 {
     header_t header = {.sequence = harness->sequence, .session = harness->session};
-    (void)reply(harness, data, bytes < DTN_HARNESS_BLOCK_BYTES ? bytes : DTN_HARNESS_BLOCK_BYTES);
+    uint32_t step = harness->executor == NULL ? 0 : harness->executor->step;
+    uint32_t most = DTN_HARNESS_BLOCK_BYTES - (uint32_t)sizeof step;
+    bytes = bytes < most ? bytes : most;
+    (void)reply(harness, data, bytes);
+    memcpy(data_of(harness) + bytes, &step, sizeof step);
+    harness->frame.count += (uint32_t)sizeof step;
     answer(harness, header, DTN_HARNESS_FAULT);
 }
 

@@ -3,6 +3,7 @@
 #include "core.h"
 #include "deuteron/errors.h"
 #include "deuteron/harness.h"
+#include "deuteron/port.h"
 #include "image.h"
 #include "prepare.h"
 #include "startup.h"
@@ -27,6 +28,23 @@ void dtn_fault(const dtn_fault_t *fault)
     }
 }
 
+/* Unit of the ticks: an emulator that runs without instruction counts, or with other ones, shows it in a loop. */
+static uint32_t tick_unit(const dtn_harness_image_t *image)
+{
+    uint32_t left = DTN_LOOP_INSTRUCTIONS / 2;
+    uint32_t start = dtn_port_ticks();
+    __asm__ volatile("1:\n"
+                     "subs %[left], %[left], #1\n"
+                     "bne 1b\n"
+                     : [left] "+l"(left)
+                     :
+                     : "cc");
+    uint32_t ticks = dtn_port_ticks() - start;
+    uint32_t tolerance = image->loop_ticks / 16; /* for the calls around the loop */
+    bool is_right = ticks + tolerance >= image->loop_ticks && ticks <= image->loop_ticks + tolerance;
+    return image->loop_ticks == 0 || is_right ? image->tick_unit : DTN_HARNESS_NO_UNIT;
+}
+
 int main(void)
 {
     const dtn_harness_image_t *image = &dtn_harness_image;
@@ -47,7 +65,7 @@ int main(void)
         .program = image->program,
         .core_hz = DTN_CORE_HZ,
         .ticks_hz = DTN_TICKS_HZ,
-        .tick_unit = image->tick_unit,
+        .tick_unit = tick_unit(image),
         .core = DTN_SCB->cpuid,
         .stack_bytes = dtn_stack_bytes(),
         .init_error = (uint32_t)prepared.error,

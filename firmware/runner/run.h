@@ -1,6 +1,6 @@
 /**
  * @file
- * Runs and resets of a program for all applications on the boards under `port/`: the runner for files of the host
+ * Runs and resets of a program for all applications on the boards under `port/`. The runner for files of the host
  * (`semihost/`) and the one for a serial line (`harness/`) differ in how inputs arrive and results leave.
  */
 #pragma once
@@ -11,7 +11,7 @@
 #include "deuteron/executor.h"
 #include "deuteron/harness.h"
 
-/** What to run. */
+/** Inputs, outputs and end of a run. */
 typedef struct {
     const void *const *inputs; /**< copied before the first step, or NULL; unused in a continuation */
     void *const *outputs;      /**< copied after the last step, or NULL */

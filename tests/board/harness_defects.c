@@ -11,6 +11,7 @@
 #define DAMAGED_WEIGHTS 3 /* weights of the linear layer change after the program was checked */
 #define LATE 4            /* the first bytes of the pool arrive DELAY ticks later, as by a DMA with a wrong wait */
 #define FAULT 5           /* the check of the linear layer reads where there is no memory */
+#define FAULT_IN_RUN 7    /* its run does */
 #define WRONG_WEIGHT 6    /* the sign of one weight of the second convolution */
 
 enum { SECOND_INPUT_BYTES = 512 };
@@ -86,8 +87,8 @@ int32_t REPLACED(const dtn_operator_call_t *call, dtn_phase_t phase)
         is_changed = true;
     }
 #endif
-#if DEFECT == FAULT
-    if (phase == DTN_PHASE_CHECK) {
+#if DEFECT == FAULT || DEFECT == FAULT_IN_RUN
+    if (phase == (DEFECT == FAULT ? DTN_PHASE_CHECK : DTN_PHASE_RUN)) {
         (void)*(volatile uint32_t *)UINT32_C(0xF0000000);
     }
 #endif

@@ -27,13 +27,13 @@ def _free_port() -> int:
 
 
 @contextmanager
-def emulated(elf: Path, board: Board, *, terminal: bool = False) -> Iterator[str]:
-    """Run an image; yield the name of its line for `--on`."""
+def emulated(elf: Path, board: Board, *, terminal: bool = False, shift: int | None = 6) -> Iterator[str]:
+    """Run an image, with instructions of 2^shift ns unless None; yield the name of its line for `--on`."""
     port = 0 if terminal else _free_port()
     line = "pty" if terminal else f"tcp:127.0.0.1:{port},server=on,wait=off"
     command = (
         "qemu-system-arm", "-M", board.machine, "-nographic", "-monitor", "none", "-serial", line,
-        "-icount", "shift=6,sleep=off", "-kernel", elf,
+        *(() if shift is None else ("-icount", f"shift={shift},sleep=off")), "-kernel", elf,
     )  # fmt: skip
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(

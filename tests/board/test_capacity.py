@@ -27,13 +27,14 @@ BOARD = boards.load("an505")
         (
             Weights.AUTO,
             "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n  weights and "
-            "constants need 0 B, arenas 20,000,016 B\n\nhint: use a board with more memory, or make the model smaller",
+            "constants need 0 B, arenas 20,000,016 B, the stack 8,192 B\n\nhint: use a board with more memory, or make "
+            "the model smaller",
         ),
         (
             Weights.SRAM,
             "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n  weights and "
-            "constants need 0 B, arenas 20,000,016 B\n\nhint: try `--weights auto`, use a board with more memory, or "
-            "make the model smaller",
+            "constants need 0 B, arenas 20,000,016 B, the stack 8,192 B\n\nhint: try `--weights auto`, use a board "
+            "with more memory, or make the model smaller",
         ),
     ],
 )
@@ -43,6 +44,13 @@ def test_what_does_not_fit_says_how_much_is_needed(weights: Weights, error: str,
     with pytest.raises(CapacityError) as caught:
         link(bundle, BOARD, FirmwareOptions(weights=weights), (), Toolchain.find(image.OBJECTS), tmp_path)
     assert str(caught.value) == error
+
+
+def test_a_stack_that_alone_is_too_large_is_named(tmp_path: Path):
+    bundle = Bundle("small", (), (), (), (), (Memory(16, "an arena"), Memory(16, "working memory")), (), (), ())
+    options = FirmwareOptions(stack=4 << 20)
+    with pytest.raises(CapacityError, match=r", the stack 4,194,304 B\n\nhint: reserve less stack with `--stack`, "):
+        link(bundle, BOARD, options, (), Toolchain.find(image.OBJECTS), tmp_path)
 
 
 def test_a_budget_for_the_boards_sram_lets_a_program_fit(tmp_path: Path):
@@ -66,7 +74,7 @@ def test_a_budget_for_the_boards_sram_lets_a_program_fit(tmp_path: Path):
     arenas = (6 << 20) + 256
     assert caught.value.message == (
         f"`large` does not fit the board `an505`:\n  EXT required: {weights + arenas:,} B of 16,777,216 B\n  weights "
-        f"and constants need {weights:,} B, arenas {arenas:,} B"
+        f"and constants need {weights:,} B, arenas {arenas:,} B, the stack 8,192 B"
     )
     hint = re.fullmatch(
         "build it for the SRAM of this board with `deuteron build ... --sram-budget ([0-9]+)Ki`, use a board with more "

@@ -21,7 +21,7 @@ from deuteron.board.harness import frames
 from deuteron.board.harness.client import Client
 from deuteron.board.harness.line import open_line
 from deuteron.board.harness.program import BoardProgram
-from deuteron.board.harness.protocol import Area, Command, Identity
+from deuteron.board.harness.protocol import Area, Command, Identity, TickUnit
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.image import bundle_of
 from deuteron.board.translate import translate
@@ -227,7 +227,7 @@ def test_a_board_that_restarts_in_every_run(bundle: Bundle, device: Device):
     with pytest.raises(BoardError) as error:
         program.run_all([[x] for x in stream(2)], None)
     assert str(error.value) == (
-        "test line: the board restarted 4 times, last in sample 0\n\n"
+        "test line: the board restarted 4 times, last in sample 0; 0 of 2 samples had finished\n\n"
         "hint: check the board's supply, watchdog and reset, and that only one program uses the line"
     )
 
@@ -237,8 +237,8 @@ def test_silence(bundle: Bundle, device: Device):
         connected(bundle, device, Faults(lost=1), seconds=0.02)
     assert str(error.value) == (
         "test line: the board did not answer `identify` within 0.02 s\n\n"
-        "hint: check power, cable, port and `--baud`, that the image was built with `--harness serial`, and that no "
-        "other program uses the line"
+        "hint: check host, port and board, that the image was built with `--harness serial` and does not hang when it "
+        "starts, and that no other program uses the line"
     )
 
 
@@ -252,7 +252,7 @@ class _Noise(FaultyLine):
 def test_noise_without_end(bundle: Bundle, device: Device):
     with pytest.raises(
         BoardError,
-        match=r"within 0.05 s; \d+ bytes came, with no reply in them: `\\x01\\x02.*\\x1f \.\.\.`\n\nhint: check `--ba",
+        match=r"within 0.05 s; \d+ bytes came, with no reply in them: `\\x01\\x02.*\\x1f \.\.\.`\n\nhint: check the port",
     ):
         harness_device.program(bundle, _Noise(device), seconds=0.05).connect()
 
@@ -325,8 +325,9 @@ def test_another_program(bundle: Bundle, device: Device):
     with pytest.raises(InputError) as error:
         program.connect()
     assert str(error.value) == (
-        "test line: the board runs the program with SHA-256 000102030405, that of the build has 000000000000\n\n"
-        "hint: load the firmware of this build, or give the build that the firmware was made from"
+        "test line: the board `host` runs the program with SHA-256 000102030405, that of the build has 000000000000\n\n"
+        "hint: load the firmware of this build (`deuteron firmware BUILD --board NAME --harness serial`), or give the "
+        "build that the loaded firmware was made from; for a TFLite file, give its `--target`, too"
     )
     program.expected = replace(harness_device.expected(bundle), tables_crc=0)
     with pytest.raises(InputError, match="the tables of the program on the board have checksum 0x"):
@@ -502,6 +503,15 @@ def test_a_processor_that_has_stopped(bundle: Bundle, device: Device, is_new: bo
         "sp 0x20000F00, cfsr 0x00008200, hfsr 0x00000000\n\n"
         "hint: look up the addresses in `firmware.map`, and reset the board"
     )
+
+
+def test_an_emulator_that_counts_no_instructions_is_refused(bundle: Bundle, device: Device):
+    device.start()
+    program = harness_device.program(bundle, FaultyLine(device))
+    connect = program.client.connect
+    program.client.connect = lambda: replace(connect(), tick_unit=TickUnit.NONE)  # type: ignore[method-assign]
+    with pytest.raises(BoardError, match=r"does not count instructions .*\n\nhint: start QEMU with `-icount shift=6,"):
+        program.connect()
 
 
 def test_the_report_of_a_fault_has_at_most_a_block(bundle: Bundle, device: Device):

@@ -90,12 +90,27 @@ def test_a_board_without_an_emulator_is_run_on_its_line(tmp_path: Path) -> None:
         on_board.profile(builds.read(build), "pico2", [])
 
 
-def test_a_fault_while_the_program_is_prepared_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shift", [None, 5])
+def test_an_emulator_with_other_counts_is_refused(shift: int | None) -> None:
+    build, board = store.model("digits", target="cortex-m33"), boards.load("an505")
+    own = store.firmware(build, board, SERIAL)
+    with emulated(own / record.ELF, board, shift=shift) as line:
+        chosen = subject(build, line)
+        with pytest.raises(BoardError, match="the emulator of the board `an505` does not count instructions"):
+            chosen.run(chosen.draw(1))
+
+
+@pytest.mark.parametrize(
+    ("defect", "place"),
+    [(5, ""), (7, "; it happened at step 8, cortex_m::quantized_linear.out.*; 0 of 1 samples had finished")],
+)
+def test_a_fault_is_reported(tmp_path: Path, defect: int, place: str) -> None:
+    """While the program is prepared, and in a run, with the step."""
     build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
-    source = Source("test.defect", HERE / "harness_defects.c", flags=("-DDEFECT=5", "-O2"))
+    source = Source("test.defect", HERE / "harness_defects.c", flags=(f"-DDEFECT={defect}", "-O2"))
     with emulated(linked(build, board, tmp_path, (source,)), board) as line:
         chosen = subject(build, line)
-        with pytest.raises(BoardError, match=r"the processor stopped with a fault: .*Fault.*pc 0x"):
+        with pytest.raises(BoardError, match=f"the processor stopped with a fault: .*Fault.*pc 0x.*{place}\n"):
             chosen.run(chosen.draw(1))
 
 

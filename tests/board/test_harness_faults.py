@@ -15,7 +15,7 @@ from tests.board.test_state import stream
 from deuteron.board.bundle import Bundle
 from deuteron.board.harness.client import Client
 from deuteron.board.harness.program import BoardProgram, BoardRun, UnfinishedError
-from deuteron.board.harness.protocol import Area, Command, Identity, RunResult
+from deuteron.board.harness.protocol import Area, Command, Identity, RunResult, TickUnit
 from deuteron.errors import BoardError
 from deuteron.views.compare.board import HostComparison, compare
 from deuteron.views.run import first_difference
@@ -341,7 +341,7 @@ def test_a_step_that_is_longer_than_the_counter_is_noticed(bundle: Bundle, devic
         result = RunResult(0, 1, 5, (5 + ticks) % (1 << 32), 0, 1, 0, clock * ticks / hz + 0.2)
         run = BoardRun((), result, ((1, 0, 5, result.stop),))
         assert (run.untimed(identity) is None) == (periods == 0)
-        assert run.untimed(replace(identity, counts_instructions=True)) is None
+        assert run.untimed(replace(identity, tick_unit=TickUnit.INSTRUCTIONS)) is None
     if periods:
         assert f"longer than the {(1 << 32) / hz:.1f} s in which the board's counter wraps" in str(
             run.untimed(identity)
@@ -366,6 +366,8 @@ def test_a_board_that_is_loaded_anew_keeps_the_finished_samples(bundle: Bundle, 
             program.expected = harness_device.expected(bundle, bytes(32))
             device.restart_at(1)
 
-    with pytest.raises(UnfinishedError, match=r"the board runs the program with SHA-256 .*; 3 of 5 samples") as error:
+    with pytest.raises(
+        UnfinishedError, match=r"the board `host` runs the program with SHA-256 .*; 3 of 5 samples"
+    ) as error:
         program.run_all([[x] for x in stream(5)], None, load)
     assert len(error.value.outputs) == 3

@@ -54,6 +54,9 @@ enum {
     DTN_HARNESS_FAULT = 10,    /**< the processor stopped with a fault, whose data follow */
 };
 
+/** Unit of ticks in an emulator that does not count instructions as the image expects. */
+#define DTN_HARNESS_NO_UNIT UINT32_C(2)
+
 /** Areas of memory that can be read; inputs and the state can also be written. */
 enum {
     DTN_HARNESS_INPUT = 0,  /**< index: input of the program */
@@ -80,7 +83,8 @@ typedef struct {
     const uint8_t *program; /**< SHA-256 of the .pte that the bundle was made from, 32 bytes */
     uint32_t core_hz;       /**< rate of the core */
     uint32_t ticks_hz;      /**< rate of `dtn_port_ticks` */
-    uint32_t tick_unit;     /**< DTN_PROFILE_TIME or DTN_PROFILE_INSTRUCTIONS (deuteron/profile.h) */
+    uint32_t tick_unit;     /**< DTN_PROFILE_TIME or DTN_PROFILE_INSTRUCTIONS (deuteron/profile.h), or
+                               DTN_HARNESS_NO_UNIT */
     uint32_t core;          /**< the CPUID register of the core, 0 if unknown */
     uint32_t stack_bytes;   /**< size of the stack, 0 if unknown */
     uint32_t init_error;    /**< result of `dtn_executor_init`: after an error, runs return it */
@@ -116,7 +120,8 @@ typedef struct {
 void dtn_harness_poll(dtn_harness_t *harness);
 
 /** Replies to the last request, if there was one, that the processor stopped with a fault, with data about it, such as
- * `dtn_fault_t`, of which at most a block is sent. For a fault handler, which must not return to the harness. */
+ * `dtn_fault_t`, and after them the completed steps of the run. At most a block is sent. For a fault handler, which
+ * must not return to the harness. */
 void dtn_harness_fault(dtn_harness_t *harness, const void *data, uint32_t bytes);
 
 /**

@@ -126,7 +126,9 @@ def read_port(directory: Path) -> Board:
         raise InputError(f"the port `{directory}` is not a directory", hint="check its name and its folder")
     for needed in (PORT, "board.h", f"{name}.ld", "uart.c"):
         if not (directory / needed).is_file():
-            raise InputError(f"the port `{directory}` has no `{needed}`", hint=_START)
+            scripts = sorted(directory.glob("*.ld")) if needed.endswith(".ld") else []
+            hint = f"rename `{scripts[0].name}` to `{needed}`" if scripts else _START
+            raise InputError(f"the port `{directory}` has no `{needed}`", hint=hint)
     try:
         return parse(name, (directory / PORT).read_text("utf-8"), directory)
     except OSError as e:

@@ -90,7 +90,5 @@ def _harness(bundle: Bundle, options: EmitOptions, name: str, program_sha256: st
             hint=f"give at most {_NAME_BYTES - 1} letters, digits and underscores",
         )
     emulated = harness_image.is_npu_emulated(bundle, npu_driver=True)
-    text = harness_image.text(
-        bundle, name, Flash(0, 0), counts_instructions=False, profiling=False, is_npu_emulated=emulated
-    )
+    text = harness_image.text(bundle, name, Flash(0, 0), loop_ticks=0, profiling=False, is_npu_emulated=emulated)
     return f"{image.hash_text(program_sha256)}\n{text}".encode()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from deuteron.board import qemu
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.flash import Flash
@@ -9,6 +10,9 @@ from deuteron.board.toolchain import Source
 
 _EVENTS_PER_PARTITION = 512
 """Space for events of the commands of a partition; a run reports events that did not fit."""
+
+_LOOP_INSTRUCTIONS = 20_000
+"""DTN_LOOP_INSTRUCTIONS of `firmware/harness/image.h`."""
 
 _TEXT = """\
 /* The image with this program, for deuteron/harness.h; written by `deuteron`: do not edit. */
@@ -22,6 +26,7 @@ const dtn_harness_image_t dtn_harness_image = {{
     .board = "{board}",
     .program = dtn_profile_program,
     .tick_unit = {tick_unit},
+    .loop_ticks = {loop_ticks},
     .is_npu_emulated = {emulated},
     .flash_latency_ns = {latency},
     .flash_bytes_per_second = {bandwidth},
@@ -43,7 +48,7 @@ def write(
         bundle,
         board.name,
         flash,
-        counts_instructions=bool(board.machine),
+        loop_ticks=qemu.ticks(_LOOP_INSTRUCTIONS, board.tick_hz) if board.machine else 0,
         profiling=profiling,
         is_npu_emulated=is_npu_emulated(bundle, npu_driver),
     )
@@ -51,14 +56,13 @@ def write(
     return Source("model.harness_image", path)
 
 
-def text(
-    bundle: Bundle, board: str, flash: Flash, *, counts_instructions: bool, profiling: bool, is_npu_emulated: bool
-) -> str:
-    """Return the file's text."""
+def text(bundle: Bundle, board: str, flash: Flash, *, loop_ticks: int, profiling: bool, is_npu_emulated: bool) -> str:
+    """Return the file's text; `loop_ticks` are the ticks of a loop in the emulator, 0 on silicon."""
     events = len(bundle.steps) + (len(bundle.delegates) * _EVENTS_PER_PARTITION if profiling else 0)
     return _TEXT.format(
         board=board,
-        tick_unit="DTN_PROFILE_INSTRUCTIONS" if counts_instructions else "DTN_PROFILE_TIME",
+        tick_unit="DTN_PROFILE_INSTRUCTIONS" if loop_ticks else "DTN_PROFILE_TIME",
+        loop_ticks=loop_ticks,
         emulated=str(is_npu_emulated).lower(),
         latency=flash.latency_ns,
         bandwidth=flash.bandwidth,

@@ -23,6 +23,10 @@ NPU_ARCHIVE = f"lib{NPU_DRIVER}.a"
 """Archive of an NPU driver of the NPU's maker."""
 SELECTION = f"neutron{FILE_NAME}"
 
+_DATA = "DATA"
+"""Memory of the stack; boards without it have the stack in SRAM."""
+_STACK = 8192
+"""Bytes that `sections.ld` reserves for the stack by default."""
 _FREE = "SRAM"
 """The memory whose free part applications get."""
 
@@ -126,7 +130,7 @@ def link(
         needed = tuple(replace(r, used=r.used + buffers) if r.name == _FREE else r for r in regions)
         if fits and all(region.used <= region.size for region in needed):
             return Linked(placement, regions, (*objects, *core))
-    raise _overflow(bundle, board, options.weights, needed)
+    raise _overflow(bundle, board, options, needed)
 
 
 def _has_external(regions: Sequence[Region]) -> bool:
@@ -215,7 +219,7 @@ def _write_selection(kernels: Sequence[Kernel], work: Path) -> Source:
     return Source("kernels.selection", path)
 
 
-def _overflow(bundle: Bundle, board: Board, weights: Weights, regions: Sequence[Region]) -> CapacityError:
+def _overflow(bundle: Bundle, board: Board, options: FirmwareOptions, regions: Sequence[Region]) -> CapacityError:
     """Return the error for an image that does not fit, with every memory that is too small in the last placement."""
     small = [region for region in regions if region.used > region.size]
     listed = "".join(f"\n  {r.name} required: {r.used:,} B of {r.size:,} B" for r in small)
@@ -223,13 +227,17 @@ def _overflow(bundle: Bundle, board: Board, weights: Weights, regions: Sequence[
     held = sum(len(block.data) for block in blocks if block.is_weights) + sum(map(len, bundle.constants))
     arenas = sum(memory.bytes for memory in bundle.memories)
     ways = ["use a board with more memory", "make the model smaller"]
-    if weights is not Weights.AUTO:
+    if options.weights is not Weights.AUTO:
         ways.insert(0, "try `--weights auto`")
+    stack = _STACK if options.stack is None else options.stack
+    holder = _DATA if any(region.name == _DATA for region in regions) else _FREE
+    if any(region.name == holder and region.used - region.size < stack for region in small):
+        ways.insert(0, "reserve less stack with `--stack`")
     if budget := _fitting_budget(bundle, regions):
         ways.insert(0, f"build it for the SRAM of this board with `deuteron build ... --sram-budget {budget >> 10}Ki`")
     return CapacityError(
         f"`{bundle.name}` does not fit the board `{board.name}`:{listed}\n"
-        f"  weights and constants need {held:,} B, arenas {arenas:,} B",
+        f"  weights and constants need {held:,} B, arenas {arenas:,} B, the stack {stack:,} B",
         hint=f"{', '.join(ways[:-1])}, or {ways[-1]}",
     )
 

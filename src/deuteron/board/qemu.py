@@ -198,6 +198,11 @@ def emulate(
     return done.returncode, done.stdout + done.stderr
 
 
+def ticks(instructions: int, hz: int) -> int:
+    """Return the ticks of instructions, rounded down."""
+    return (instructions << _SHIFT) * hz // _NS
+
+
 def instructions(ticks: int, hz: int) -> int:
     """Return the instructions in a span of ticks, exact except for the one that read the counter."""
     return ticks * (_NS // hz) >> _SHIFT

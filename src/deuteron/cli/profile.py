@@ -54,7 +54,7 @@ BY = ("module", "line", "operator", "kernel")
     "--time-out",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Time after which an emulator, or a run on a board, counts as hung.",
+    help="Time after which an emulator, or the run of one sample on a board, counts as hung.",
 )
 @click.option("--force", is_flag=True, help="Replace OUT if it exists; the default OUT is always replaced.")
 def command(

@@ -114,7 +114,7 @@ class _Command(Command):
     "--time-out",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Time after which an emulator, or a run on a board, counts as hung.",
+    help="Time after which an emulator, or the run of one sample on a board, counts as hung.",
 )
 @flash_options
 @click.option("--target", metavar="NAME", help="Target of a TFLite file that is not compiled yet.  [default: imxrt700]")

@@ -228,7 +228,8 @@ def _scale(path: Path, name: str, quantity: str) -> float:
         return 1.0
     if match is None or match["unit"] != unit:
         raise FormatError(
-            f"`{path}`: unknown unit in the column `{name}`", hint=f"use `{unit.upper()}`, `m`, `u` or `n` before it"
+            f"`{path}`: unknown unit in the column `{name}`",
+            hint="use one of " + ", ".join(f"`{prefix}{unit.upper()}`" for prefix in ("", "m", "u", "n")),
         )
     return _PREFIXES[match["prefix"]]
 

@@ -2,9 +2,9 @@
  * @file
  * Padded rows, for int8 and packed weights: rows of two or three vectors of inputs by four channels, two at a time.
  *
- * The file that includes it defines what loads the weights of two channels, from %[w] and %[v], with zeros behind each
- * row: DTN_CM_LOAD_TWO to q0, q1 and q2, q3, and DTN_CM_LOAD_THREE to q0, q1, q2 and q3, q4, q5. The predicate has the
- * elements of a row's last vector.
+ * The file that includes it defines DTN_CM_LOAD_TWO and DTN_CM_LOAD_THREE. They load the weights of two channels, from
+ * %[w] and %[v], with zeros behind each row. The first loads to q0, q1 and q2, q3, the second to q0, q1, q2 and q3, q4,
+ * q5. The predicate has the elements of a row's last vector.
  */
 #pragma once
 

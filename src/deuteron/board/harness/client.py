@@ -56,6 +56,16 @@ class RestartedError(BoardError):
     """The board no longer knows the session: it has restarted, or serves another host."""
 
 
+class FaultError(BoardError):
+    """The processor stopped with a fault.
+
+    Attributes:
+        step: completed steps of the run; None if the board was not asked for a run.
+    """
+
+    step: int | None = None
+
+
 class ChangedError(BoardError):
     """Memory of the board has other bytes than those that were written, or read, just before."""
 
@@ -295,12 +305,14 @@ class Client:
             raise self._refused(self._word(data))
         if status == Status.FAULT:
             restarted = session != self._session and not self._is_connecting
-            raise BoardError(
-                f"{'the board restarted, and ' if restarted else ''}the processor stopped with a fault: "
-                f"{fault_text(data)}",
+            text, step = fault_text(data)
+            error = FaultError(
+                f"{'the board restarted, and ' if restarted else ''}the processor stopped with a fault: {text}",
                 where=self._line.name,
                 hint="look up the addresses in `firmware.map`, and reset the board",
             )
+            error.step = step if command == Command.RUN and not restarted else None
+            raise error
         name = Status(status).name if status in Status.__members__.values() else f"status {status}"
         raise BoardError(
             f"the board rejects the command `{command.name.lower()}`: {name}",
@@ -320,13 +332,14 @@ class Client:
         first = repr(self._first)[2:-1] + ("..." if self._received > _SHOWN else "")
         came = f"; {counted(self._received, 'byte')} came, with no reply in them: `{first}`" if self._received else ""
         hint = (
-            "check power, cable, port and `--baud`, that the image was built with `--harness serial`, and that no "
-            "other program uses the line"
+            f"check {'power, cable, port and `--baud`' if self._line.has_rate else 'host, port and board'}, that the "
+            "image was built with `--harness serial` and does not hang when it starts, and that no other program uses "
+            "the line"
         )
         if self._received:
             hint = (
-                "check `--baud` and the ground, and that no boot loader or application other than an image built with "
-                "`--harness serial` sends on this line"
+                f"check {'`--baud` and the ground' if self._line.has_rate else 'the port'}, and that no boot loader or "
+                "application other than an image built with `--harness serial` sends on this line"
             )
         if self._identity is not None:
             hint = "it hangs, has stopped, or the line is lost: reset the board, and check power and cable"

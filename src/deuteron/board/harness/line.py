@@ -29,6 +29,8 @@ class Line(ABC):
     name: str
     bytes_per_second: float = 1e6
     """Rate of the line, an estimate for waiting times."""
+    has_rate: bool = False
+    """True if both sides must have the same rate."""
 
     @abstractmethod
     def send(self, data: bytes) -> None:
@@ -101,6 +103,7 @@ class _SerialLine(Line):
 
         self.name = f"serial:{port}"
         self.bytes_per_second = baud / _BITS_PER_BYTE
+        self.has_rate = True
         self._lost: Any = (serial.SerialException, OSError, TypeError)  # pyserial raises TypeError on a closed port
         try:
             self._port: Any = serial.Serial(port, baud, timeout=0, write_timeout=_SEND_SECONDS, exclusive=True)
@@ -168,7 +171,10 @@ class _TcpLine(Line):
 
 def _lost(name: str, error: Exception | None) -> BoardError:
     reason = "the other side closed it" if error is None else _reason(error)
-    return BoardError(f"the line `{name}` is lost: {reason}", hint="check the cable and the board, and run again")
+    return BoardError(
+        f"the line `{name}` is lost: {reason}",
+        hint="check the cable and the board, and run again; a line that a reset of the board closes ends the run",
+    )
 
 
 def _reason_not_open(error: Exception) -> str:
@@ -184,4 +190,6 @@ def _reason_not_open(error: Exception) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if "readiness to read" in str(error):  # what pyserial says of a device that is gone
+        return "the device is gone, or another program reads it"
     return str(error) or type(error).__name__

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import Value
-from deuteron.board.harness.client import Client, RestartedError
-from deuteron.board.harness.protocol import STEP_EVENT, Area, Identity, RunResult
+from deuteron.board.harness.client import Client, FaultError, RestartedError
+from deuteron.board.harness.protocol import STEP_EVENT, Area, Identity, RunResult, TickUnit
 from deuteron.board.host_executor import error_text
 from deuteron.errors import BoardError, FormatError, InputError
 
@@ -120,10 +120,17 @@ class BoardProgram:
         where, expected = self.client.line.name, self.expected
         if identity.program_sha256 != expected.program_sha256:
             raise InputError(
-                f"the board runs the program with SHA-256 {identity.program_sha256[:12]}, that of the build has "
-                f"{expected.program_sha256[:12]}",
+                f"the board `{identity.board}` runs the program with SHA-256 {identity.program_sha256[:12]}, that of "
+                f"the build has {expected.program_sha256[:12]}",
                 where=where,
-                hint="load the firmware of this build, or give the build that the firmware was made from",
+                hint="load the firmware of this build (`deuteron firmware BUILD --board NAME --harness serial`), or "
+                "give the build that the loaded firmware was made from; for a TFLite file, give its `--target`, too",
+            )
+        if identity.tick_unit is TickUnit.NONE:
+            raise BoardError(
+                f"the emulator of the board `{identity.board}` does not count instructions as its firmware expects",
+                where=where,
+                hint="start QEMU with `-icount shift=6,sleep=off`",
             )
         if expected.tables_crc not in (None, identity.crc):
             raise InputError(
@@ -156,11 +163,25 @@ class BoardProgram:
         if is_reset:
             client.reset()
         self.write_inputs(sample)
-        result = self.checked(client.run())
+        result = self.checked(self.run_steps())
         outputs = tuple(
             from_bytes(value, client.read(Area.OUTPUT, i, value.bytes)) for i, value in enumerate(self.expected.outputs)
         )
         return BoardRun(outputs, result, client.events(result))
+
+    def run_steps(self) -> RunResult:
+        """Run the program; a fault names the step."""
+        try:
+            return self.client.run()
+        except FaultError as e:
+            if e.step is None:
+                raise
+            message = f"{e.message}; it happened at {self._step(e.step)}"
+            raise BoardError(message, where=e.where, hint=e.hint) from e
+
+    def _step(self, step: int) -> str:
+        steps = self.expected.steps
+        return f"step {step}, {steps[step]}" if step < len(steps) else "its outputs"
 
     def write_inputs(self, sample: Sequence[Array]) -> None:
         """Write the inputs of a run."""
@@ -171,10 +192,8 @@ class BoardProgram:
         """Return the result of a run; BoardError if the run failed."""
         if not result.error:
             return result
-        steps = self.expected.steps
-        step = f"step {result.step}, {steps[result.step]}" if result.step < len(steps) else "its outputs"
         raise BoardError(
-            f"the run failed at {step}: {error_text(result.error)}",
+            f"the run failed at {self._step(result.step)}: {error_text(result.error)}",
             where=self.client.line.name,
             hint="run it in the emulator with `--on an505` or another board to see whether the program is at fault",
         )
@@ -235,8 +254,8 @@ class BoardProgram:
             progress: called with the number of complete samples and of all.
 
         Raises:
-            UnfinishedError: the board fails after some samples.
-            BoardError: it fails in the first sample.
+            UnfinishedError: the board fails.
+            FormatError, InputError: what it says at the first sample is damaged, or it runs another program.
         """
         runs: list[BoardRun] = []
 
@@ -249,7 +268,7 @@ class BoardProgram:
         try:
             runs.extend(self.run_each(reported(), resets))  # which keeps the finished ones after an error
         except (BoardError, FormatError, InputError) as e:
-            if not runs:
+            if not runs and not isinstance(e, BoardError):
                 raise
             finished = f"{len(runs):,} of {len(samples):,} samples had finished"
             error = UnfinishedError(f"{e.message}; {finished}", where=e.where, hint=e.hint)

@@ -15,7 +15,7 @@ HEADER = struct.Struct("<BBHI")
 EVENT = struct.Struct("<4I")
 _RUN = struct.Struct("<7I")
 _IDENTITY = struct.Struct("<4I32s14I24s")
-_FAULT = struct.Struct("<8I")
+_FAULT = struct.Struct("<9I")
 
 _BLOCK_BYTES = range(256, (1 << 16) + 1, 4)
 """Sizes of a block that a board may have."""
@@ -64,6 +64,17 @@ class Area(IntEnum):
     EVENTS = 4
 
 
+class TickUnit(IntEnum):
+    """Unit of ticks, numbered as in `deuteron/profile.h` and `deuteron/harness.h`.
+
+    NONE is an emulator that does not count instructions as the image expects.
+    """
+
+    TIME = 0
+    INSTRUCTIONS = 1
+    NONE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A board's description of itself and its program.
@@ -80,7 +91,7 @@ class Identity:
         event_capacity: events that a run can record.
         inputs, outputs, values, steps: their numbers.
         core_hz, ticks_hz: rates of the core and of ticks.
-        counts_instructions: whether ticks count instructions of an emulated core.
+        tick_unit: of ticks.
         core: the CPUID register.
         stack_bytes: size of the stack, 0 if unknown.
         init_error: the executor's error, 0 if the program can run.
@@ -103,12 +114,17 @@ class Identity:
     steps: int
     core_hz: int
     ticks_hz: int
-    counts_instructions: bool
+    tick_unit: TickUnit
     core: int
     stack_bytes: int
     init_error: int
     init_ticks: int
     board: str
+
+    @property
+    def counts_instructions(self) -> bool:
+        """Return true if ticks count instructions of an emulated core."""
+        return self.tick_unit is TickUnit.INSTRUCTIONS
 
     @classmethod
     def parse(cls, data: bytes) -> "Identity":
@@ -117,8 +133,9 @@ class Identity:
             raise FormatError(f"the board's identity has {len(data)} bytes, not {_IDENTITY.size}")
         *first, sha, flags = _IDENTITY.unpack(data)[:6]
         *numbers, counts, core, stack, error, ticks, board = _IDENTITY.unpack(data)[6:]
+        unit = counts if counts > max(TickUnit) else TickUnit(counts)
         values: tuple[Any, ...] = (
-            *first, sha.hex(), bool(flags & _FLAG_PROFILING), bool(flags & _FLAG_NPU_EMULATED), *numbers, counts == 1,
+            *first, sha.hex(), bool(flags & _FLAG_PROFILING), bool(flags & _FLAG_NPU_EMULATED), *numbers, unit,
             core, stack, error, ticks, board.rstrip(b"\0").decode("ascii", "replace"),
         )  # fmt: skip
         identity = cls(**dict(zip((field.name for field in fields(cls)), values, strict=True)))
@@ -131,6 +148,7 @@ class Identity:
             ("bytes of a block", self.block_bytes, self.block_bytes in _BLOCK_BYTES, "a multiple of 4, 256 to 65536"),
             ("rate of ticks", self.ticks_hz, self.ticks_hz > 0, "above 0 Hz"),
             ("number of events that fit", self.event_capacity, self.event_capacity <= _MOST_EVENTS, "at most 2^20"),
+            ("unit of ticks", self.tick_unit, isinstance(self.tick_unit, TickUnit), "0 to 2"),
             ("name", repr(self.board), self.board.isascii() and self.board.isprintable(), "printable ASCII"),
         ):
             if not is_allowed:
@@ -174,11 +192,12 @@ class RunResult:
 _EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}
 
 
-def fault_text(data: bytes) -> str:
-    """Return a description of a `dtn_fault_t`."""
+def fault_text(data: bytes) -> tuple[str, int]:
+    """Return a description of a fault, and the completed steps of the run, from the data of its report."""
     if len(data) != _FAULT.size:
-        return f"{len(data)} bytes of unknown form"
-    exception, cfsr, hfsr, mmfar, bfar, stack, pc, link = _FAULT.unpack(data)
+        return f"{len(data)} bytes of unknown form", 0
+    exception, cfsr, hfsr, mmfar, bfar, stack, pc, link, steps = _FAULT.unpack(data)
     name = _EXCEPTIONS.get(exception, f"no handler for exception {exception}")
     address = f", address 0x{bfar:08X}" if cfsr >> 15 & 1 else f", address 0x{mmfar:08X}" if cfsr >> 7 & 1 else ""
-    return f"{name}{address}, pc 0x{pc:08X}, lr 0x{link:08X}, sp 0x{stack:08X}, cfsr 0x{cfsr:08X}, hfsr 0x{hfsr:08X}"
+    registers = f"pc 0x{pc:08X}, lr 0x{link:08X}, sp 0x{stack:08X}, cfsr 0x{cfsr:08X}, hfsr 0x{hfsr:08X}"
+    return f"{name}{address}, {registers}", steps

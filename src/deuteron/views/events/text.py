@@ -81,9 +81,11 @@ def summary(profile: Profile) -> Iterator[str]:
         yield f"{operators} not {profile.stream.measure.value} and not included in these times"
     share = attributed(stream.median().events)
     if share is not None:
-        yield f"{share:.3%} of the time in NPU partitions is attributed"
+        what = "instructions" if stream.measure is Measure.COUNTED else "time"
+        yield f"{share:.3%} of the {what} in NPU partitions is attributed"
     if (lines := with_lines(profile)) is not None:
-        yield f"{lines:.3%} of the time of kernels and operators has lines of the model"
+        what = "instructions" if stream.measure is Measure.COUNTED else "time"
+        yield f"{lines:.3%} of the {what} of kernels and operators has lines of the model"
     listed = parts(profile)
     if expected := sum(part.row.estimate for part in listed):
         ratio = sum(part.row.compared for part in listed) / expected
