@@ -75,7 +75,7 @@ class Bar:
     packed: float
 
 
-BARS = {"an505": Bar(0.85, 0.46, 1.95), "an547": Bar(0.80, 0.55, 1.15)}
+BARS = {"an505": Bar(0.85, 0.46, 1.95), "an547": Bar(0.80, 0.50, 1.15)}
 
 
 @dataclass(frozen=True, slots=True)

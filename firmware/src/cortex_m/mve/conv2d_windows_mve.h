@@ -12,9 +12,6 @@
 #include "predicate_mve.h"
 #include "vectors_mve.h"
 
-/* Bytes of windows of up to DTN_CM_PADDED elements, of which many are multiplied at once. */
-enum { BATCH = DTN_CM_PADDED_ROWS * 32 };
-
 /* Windows that wait for their turn: `most` of them lie in the buffer, or DTN_CM_TRIPLE lie anywhere. */
 typedef struct {
     const int8_t *windows[DTN_CM_TRIPLE];
@@ -173,9 +170,9 @@ static void all_pixels(const dtn_cm_group_t *group, waiting_t *waiting)
 static inline bool dtn_cm_convolve_windows(const dtn_cm_group_t *group, void *scratch, size_t bytes)
 {
     if (group->patch <= DTN_CM_PADDED && group->scale.largest_shift < 0) {
-        int8_t buffer[BATCH];
-        const size_t wide = (group->patch + 15U) / 16U * 16U;
-        const size_t most = wide == 16 ? DTN_CM_PADDED_ROWS : BATCH / wide;
+        int8_t buffer[DTN_CM_PADDED_BYTES];
+        const size_t wide = dtn_cm_padded_bytes(group->patch);
+        const size_t most = wide == 16 ? DTN_CM_PADDED_ROWS : sizeof buffer / wide;
         all_pixels(group, &(waiting_t){.buffer = buffer, .wide = wide, .most = most});
         return true;
     }

@@ -112,3 +112,24 @@ static inline void padded_rows(const dtn_cm_block_t *block, size_t pair, const i
         store_columns(sums, vldrwq_s32(block->starts + first), &lanes, rows, output + first, pitch);
     }
 }
+
+/* Rows of a product, which are copied unless they are padded rows already, by a block of channels. */
+static inline void multiply_padded(const dtn_cm_product_t *p, const dtn_cm_block_t *block,
+                                   void (*multiply)(const dtn_cm_block_t *block, const int8_t *input, size_t rows,
+                                                    int8_t *output, size_t output_pitch))
+{
+    int8_t buffer[DTN_CM_PADDED_BYTES];
+    const size_t wide = dtn_cm_padded_bytes(block->depth);
+    const bool are_copied = p->input_pitch != wide;
+    const size_t most = are_copied ? sizeof buffer / wide : DTN_CM_PADDED_ROWS;
+    size_t count;
+    for (size_t row = 0; row < p->rows; row += count) {
+        const int8_t *rows = p->input + row * p->input_pitch;
+        count = p->rows - row < most ? p->rows - row : most;
+        for (size_t i = 0; i < count && are_copied; i++) {
+            dtn_cm_copy_bytes(buffer + i * wide, rows + i * p->input_pitch, block->depth);
+        }
+        multiply(block, are_copied ? buffer : rows, count, p->output + block->first + row * p->output_pitch,
+                 p->output_pitch);
+    }
+}

@@ -234,6 +234,10 @@ static void multiply_block(const dtn_cm_product_t *p, const dtn_cm_block_t *bloc
         dtn_cm_short_rows_s4(block, p->input, p->input_pitch, p->rows, output, p->output_pitch);
         return;
     }
+    if (p->rows >= DTN_CM_PADDED_ROWS / 2 && dtn_cm_takes_padded_rows(block)) {
+        multiply_padded(p, block, dtn_cm_padded_rows_s4);
+        return;
+    }
     size_t row = 0;
     if (dtn_cm_takes_three_rows(block)) {
         for (; row + DTN_CM_TRIPLE <= p->rows; row += DTN_CM_TRIPLE) {

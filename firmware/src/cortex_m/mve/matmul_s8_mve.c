@@ -182,6 +182,10 @@ static void add_block(const dtn_cm_product_t *p, const dtn_cm_block_t *block)
         dtn_cm_short_rows(block, x, p->input_pitch, p->rows, output, p->output_pitch);
         return;
     }
+    if (p->weight_offset == 0 && p->rows >= DTN_CM_PADDED_ROWS / 2 && dtn_cm_takes_padded_rows(block)) {
+        multiply_padded(p, block, dtn_cm_padded_rows);
+        return;
+    }
     size_t row = 0;
     if (dtn_cm_takes_three_rows(block)) {
         for (; row + DTN_CM_TRIPLE <= p->rows; row += DTN_CM_TRIPLE) {
