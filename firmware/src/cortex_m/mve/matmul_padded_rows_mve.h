@@ -83,8 +83,8 @@ static inline void store_columns(const int32_t *sums, int32x4_t starts, const dt
 }
 
 /* All channels of a block. From one pair of channels to the next are `pair` bytes of weights. */
-static inline void padded_rows(const dtn_cm_block_t *block, size_t pair, const int8_t *input, size_t rows,
-                               int8_t *output, size_t pitch)
+static __attribute__((noinline)) void padded_rows(const dtn_cm_block_t *block, size_t pair, const int8_t *input,
+                                                  size_t rows, int8_t *output, size_t pitch)
 {
     int32_t sums[DTN_CM_PADDED_ROWS * DTN_MVE_LANES];
     const size_t depth = block->depth;
@@ -114,9 +114,8 @@ static inline void padded_rows(const dtn_cm_block_t *block, size_t pair, const i
 }
 
 /* Rows of a product, which are copied unless they are padded rows already, by a block of channels. */
-static inline void multiply_padded(const dtn_cm_product_t *p, const dtn_cm_block_t *block,
-                                   void (*multiply)(const dtn_cm_block_t *block, const int8_t *input, size_t rows,
-                                                    int8_t *output, size_t output_pitch))
+static __attribute__((noinline)) void multiply_padded(const dtn_cm_product_t *p, const dtn_cm_block_t *block,
+                                                      size_t pair)
 {
     int8_t buffer[DTN_CM_PADDED_BYTES];
     const size_t wide = dtn_cm_padded_bytes(block->depth);
@@ -129,7 +128,7 @@ static inline void multiply_padded(const dtn_cm_product_t *p, const dtn_cm_block
         for (size_t i = 0; i < count && are_copied; i++) {
             dtn_cm_copy_bytes(buffer + i * wide, rows + i * p->input_pitch, block->depth);
         }
-        multiply(block, are_copied ? buffer : rows, count, p->output + block->first + row * p->output_pitch,
-                 p->output_pitch);
+        padded_rows(block, pair, are_copied ? buffer : rows, count, p->output + block->first + row * p->output_pitch,
+                    p->output_pitch);
     }
 }

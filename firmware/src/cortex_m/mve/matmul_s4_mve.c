@@ -235,7 +235,7 @@ static void multiply_block(const dtn_cm_product_t *p, const dtn_cm_block_t *bloc
         return;
     }
     if (p->rows >= DTN_CM_PADDED_ROWS / 2 && dtn_cm_takes_padded_rows(block)) {
-        multiply_padded(p, block, dtn_cm_padded_rows_s4);
+        multiply_padded(p, block, block->depth);
         return;
     }
     size_t row = 0;

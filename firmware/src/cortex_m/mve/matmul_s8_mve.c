@@ -183,7 +183,7 @@ static void add_block(const dtn_cm_product_t *p, const dtn_cm_block_t *block)
         return;
     }
     if (p->weight_offset == 0 && p->rows >= DTN_CM_PADDED_ROWS / 2 && dtn_cm_takes_padded_rows(block)) {
-        multiply_padded(p, block, dtn_cm_padded_rows);
+        multiply_padded(p, block, 2 * block->depth);
         return;
     }
     size_t row = 0;
