@@ -182,6 +182,24 @@ def test_a_layer_of_which_only_the_cell_state_is_read(tmp_path: Path, states: in
     assert min(quality(tmp_path, module, (7, 2, 6), *[(2, 2, 8)] * states)) > 30
 
 
+class Packed(nn.Module):
+    """Both states of a layer in one tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.lstm, self.linear = nn.LSTM(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, states: Tensor) -> tuple[Tensor, ...]:
+        y, last = self.lstm(x, (states[..., 0], states[..., 1]))
+        return self.linear(y), torch.stack(last, dim=-1)
+
+
+@pytest.mark.parametrize("target", full.first(["imxrt700cm", "ethos-u55-128cm", "cortex-m33"], 1))
+def test_the_cpu_moves_states_of_16_bits(tmp_path: Path, target: str) -> None:
+    assert min(quality(tmp_path, Packed(), (2, 1, 6), (1, 1, 8, 2), target=target)) > 28
+
+
 FORGETS = {"bias_ih_l0": lambda x: torch.cat([torch.full((8,), 4.0), torch.full((8,), -6.0), x[16:]])}
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, fx
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.custom_ops import library
 from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine
+from deuteron.frontend.nodes import CPU_ONLY
 from deuteron.frontend.operators import is_dequantize, is_quantize
 from deuteron.frontend.quantize.decompositions import constant, value_of
 from deuteron.frontend.quantize.recurrent_layers import layer_operator
@@ -38,6 +39,8 @@ _LARGEST_START = 1 << 28
 
 _MOVES = frozenset({aten.cat.default, aten.slice.Tensor, aten.select.int, aten.stack.default, aten.reshape.default})
 """Operators between states of 16 bits and the variables, inputs and outputs of a model."""
+
+_MOVED = "the CPU moves states of 16 bits"
 
 
 def annotate(model: fx.GraphModule, activations: Any) -> None:
@@ -73,6 +76,7 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
             move.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(dict.fromkeys(move.all_input_nodes, fixed), fixed)
             if move.op == "call_function":
                 mark_node_as_annotated(move)
+                move.meta["custom"] = {**move.meta.get("custom", {}), CPU_ONLY: _MOVED}
 
 
 def _affine(low: float, high: float) -> Affine:
