@@ -99,20 +99,20 @@ def state_moves(model: fx.GraphModule) -> frozenset[str]:
 
 
 def _moves(node: fx.Node) -> Iterator[fx.Node]:
-    """The input of a 16-bit state, and the operators that move the state before and after a layer."""
+    """The input of a 16-bit state, and the operators that move this input or the state after a layer."""
     _, hidden, cell, _, kind, *_ = cast("tuple[Any, ...]", node.args)
     if kind not in ("gru", "lstm"):
         return
     before: fx.Node | None = hidden if kind == "gru" else cell
+    moved = [item for item in node.users if item.args[1] == 1]
     while before is not None and (before.op == "placeholder" or before.target in _MOVES):
         yield before
+        moved.append(before)
         before = next(iter(before.all_input_nodes), None)
-    after = [user for item in node.users if item.args[1] == 1 for user in item.users]
-    while after:
-        user = after.pop()
-        if user.target in _MOVES:
-            yield user
-            after += user.users
+    while moved:
+        moves = [user for user in moved.pop().users if user.target in _MOVES]
+        yield from moves
+        moved += moves
 
 
 def lower(model: fx.GraphModule) -> None:
