@@ -182,6 +182,29 @@ def test_a_layer_of_which_only_the_cell_state_is_read(tmp_path: Path, states: in
     assert min(quality(tmp_path, module, (7, 2, 6), *[(2, 2, 8)] * states)) > 30
 
 
+class Packed(nn.Module):
+    """The states of two layers in one tensor, and other layers before and after these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.last = nn.Conv1d(16, 16, 1), nn.Conv1d(16, 16, 1)
+        self.lstms = nn.ModuleList(nn.LSTM(16, 16, batch_first=True) for _ in range(2))
+
+    def forward(self, x: Tensor, states: Tensor) -> tuple[Tensor, ...]:
+        x = self.first(x).permute(0, 2, 1)
+        y, after = functional.layer_norm(x, (16,)), list[Tensor]()
+        for state, lstm in zip(states.split(1), self.lstms, strict=True):
+            y, last = lstm(y, (state[..., 0], state[..., 1]))
+            after.append(torch.stack(last, dim=-1))
+        return self.last((x * y).permute(0, 2, 1)), torch.cat(after)
+
+
+@pytest.mark.parametrize("target", full.first(["imxrt700cm", "ethos-u55-128cm", "cortex-m33"], 1))
+def test_the_cpu_moves_states_of_16_bits(tmp_path: Path, target: str) -> None:
+    assert min(quality(tmp_path, Packed(), (1, 16, 1), (2, 1, 16, 2), target=target)) > 28
+
+
 FORGETS = {"bias_ih_l0": lambda x: torch.cat([torch.full((8,), 4.0), torch.full((8,), -6.0), x[16:]])}
 
 

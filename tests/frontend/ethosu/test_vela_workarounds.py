@@ -259,6 +259,27 @@ class Chosen(nn.Module):
         return *layers, turned, x.tanh() - above.reshape(8, 4).T, is_above, is_above.reshape(8, 4)
 
 
+class Cloned(nn.Module):
+    """Layers with the same weights and other biases: of the same scales, and of results that two operators rescale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(6))
+        for number, layer in enumerate(self.layers):
+            layer.weight = nn.Parameter(self.layers[0].weight.detach().clone())
+            layer.bias = nn.Parameter(torch.linspace(-3, 3, 16) * (1 if number % 2 else -1))
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        first, second, third, other, both, last = self.layers
+        return torch.cat([first(x), second(x)], 1), third(x) @ both(x).mT, other(y) @ last(y).mT
+
+
+def cloned() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Cloned` with its inputs, of other scales."""
+    torch.manual_seed(0)
+    return Cloned().eval(), (torch.randn(4, 16), 5 * torch.randn(4, 16)), api.BuildOptions()
+
+
 def chosen() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Chosen` with its inputs."""
     torch.manual_seed(0)
@@ -338,7 +359,19 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 BUILDS = [
     (make, target)
-    for make in (pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid, chosen, lengths)
+    for make in (
+        pieces,
+        attention,
+        shifted,
+        averaged,
+        without_axes,
+        sliced,
+        sliced_once,
+        pyramid,
+        chosen,
+        lengths,
+        cloned,
+    )
     for target in TARGETS
 ]
 
@@ -348,8 +381,8 @@ BUILDS = [
     full.only(
         BUILDS,
         BUILDS[0],
-        *((make, "ethos-u85-256") for make in (attention, chosen, lengths)),
-        *((make, "ethos-u55-128") for make in (shifted, pyramid)),
+        *((make, "ethos-u85-256") for make in (attention, chosen, lengths, cloned)),
+        *((make, "ethos-u55-128") for make in (shifted, pyramid, cloned)),
     ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, fx
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.custom_ops import library
 from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine
+from deuteron.frontend.nodes import CPU_ONLY
 from deuteron.frontend.operators import is_dequantize, is_quantize
 from deuteron.frontend.quantize.decompositions import constant, value_of
 from deuteron.frontend.quantize.recurrent_layers import layer_operator
@@ -38,6 +39,8 @@ _LARGEST_START = 1 << 28
 
 _MOVES = frozenset({aten.cat.default, aten.slice.Tensor, aten.select.int, aten.stack.default, aten.reshape.default})
 """Operators between states of 16 bits and the variables, inputs and outputs of a model."""
+
+_MOVED = "the CPU moves states of 16 bits"
 
 
 def annotate(model: fx.GraphModule, activations: Any) -> None:
@@ -73,6 +76,7 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
             move.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(dict.fromkeys(move.all_input_nodes, fixed), fixed)
             if move.op == "call_function":
                 mark_node_as_annotated(move)
+                move.meta["custom"] = {**move.meta.get("custom", {}), CPU_ONLY: _MOVED}
 
 
 def _affine(low: float, high: float) -> Affine:
@@ -95,20 +99,20 @@ def state_moves(model: fx.GraphModule) -> frozenset[str]:
 
 
 def _moves(node: fx.Node) -> Iterator[fx.Node]:
-    """The input of a 16-bit state, and the operators that move the state before and after a layer."""
+    """The input of a 16-bit state, and the operators that move this input or the state after a layer."""
     _, hidden, cell, _, kind, *_ = cast("tuple[Any, ...]", node.args)
     if kind not in ("gru", "lstm"):
         return
     before: fx.Node | None = hidden if kind == "gru" else cell
+    moved = [item for item in node.users if item.args[1] == 1]
     while before is not None and (before.op == "placeholder" or before.target in _MOVES):
         yield before
+        moved.append(before)
         before = next(iter(before.all_input_nodes), None)
-    after = [user for item in node.users if item.args[1] == 1 for user in item.users]
-    while after:
-        user = after.pop()
-        if user.target in _MOVES:
-            yield user
-            after += user.users
+    while moved:
+        moves = [user for user in moved.pop().users if user.target in _MOVES]
+        yield from moves
+        moved += moves
 
 
 def lower(model: fx.GraphModule) -> None:

@@ -34,6 +34,10 @@ crashes for minima with more than four axes, so these are reshaped to four.
 
 Choices. Vela writes a choice as three logical operators with the shapes of tensors. An operand that a reshape reads too
 would have the shape of that reshape. The condition is -1 where it is true, but Vela makes it 1 if it is an output too.
+
+Biases. Vela gives a layer the weights of an earlier one with the same values, and its biases too if both have the same
+scales. A layer whose results several operators rescale has none. If the biases differ, each reader gets a copy of the
+layer with scales that differ in the last bit.
 """
 
 import math
@@ -55,6 +59,8 @@ _AXES = 4
 """The axes of a pool: samples, rows, columns and channels."""
 _OF_POOLS = frozenset({torch.int8, torch.int16})
 _CONVOLUTIONS, _POOLS = ("CONV2D", "DEPTHWISE_CONV2D"), ("AVG_POOL2D", "MAX_POOL2D")
+_LAST_BIT = 2.0**-30
+"""A multiplier has 31 bits."""
 _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
 """Vela decomposes layers beyond these limits; the last one is for average pools with pads."""
 
@@ -79,7 +85,33 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _identity(source))
+    _separate_biases(module)
     module.recompile()
+
+
+def _separate_biases(module: fx.GraphModule) -> None:
+    """Give layers with the weights of an earlier layer, but other biases, scales that this one does not have."""
+    biases: dict[fx.Node, list[fx.Node]] = {}
+    for layer in list(module.graph.nodes):
+        if kind_of(layer) not in (*_CONVOLUTIONS, "TRANSPOSE_CONV2D"):
+            continue
+        _, weights, bias = layer.all_input_nodes
+        known = biases.setdefault(weights, [])
+        if bias not in known:
+            known.append(bias)
+        if (number := known.index(bias)) == 0:
+            continue
+        for reader in list(layer.users):
+            with module.graph.inserting_before(reader):
+                reader.replace_input_with(layer, module.graph.node_copy(layer))
+            if kind_of(reader) == "RESCALE":
+                scales = cast("Sequence[float]", reader.args[2])
+                reader.args = (
+                    *reader.args[:2],
+                    [scale * (1 + number * _LAST_BIT) for scale in scales],
+                    *reader.args[3:],
+                )
+        module.graph.erase_node(layer)
 
 
 def _is_transposed_output(node: fx.Node) -> bool:
