@@ -18,22 +18,9 @@ from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize import constant_masks
 from deuteron.frontend.quantize.attention import LEAST, masked_attention
 from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
+from deuteron.frontend.quantize.fills import FILLS, OF_NUMBERS, VIEWS
 
 aten: Any = torch.ops.aten
-
-_VIEWS = frozenset(
-    {aten.view.default, aten.reshape.default, aten.unsqueeze.default, aten.expand.default, aten.slice.Tensor}
-)
-
-_FILLS: dict[Any, tuple[int, int]] = {
-    aten.masked_fill.Scalar: (0, 2),
-    aten.masked_fill.Tensor: (0, 2),
-    aten.where.ScalarOther: (1, 2),
-    aten.where.ScalarSelf: (2, 1),
-}
-"""Operators that put a number in place of some scores: where scores and number stand among their arguments."""
-
-_OF_NUMBERS: dict[Any, Any] = {aten.masked_fill.Tensor: aten.masked_fill.Scalar}
 
 _KNOWN: dict[Any, int] = {aten.masked_fill.Scalar: 1, aten.where.ScalarOther: 0}
 """Those that `attention.softmax` takes with a constant mask, and where this stands."""
@@ -132,7 +119,7 @@ def _scaled_before(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
     if masked.target is aten.add.Tensor and _is_mask_added(model, masked):
         places = (0, 1)
     elif _fill(model, masked) is not None:
-        places = (1, 2) if masked.target is aten.where.self else _FILLS[masked.target]
+        places = (1, 2) if masked.target is aten.where.self else FILLS[masked.target]
     else:
         return None
 
@@ -150,7 +137,7 @@ def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
     if softmax.target is not aten.softmax.int:
         return
     node = cast(fx.Node, softmax.args[0])
-    while node.target in _VIEWS:
+    while node.target in VIEWS:
         node = cast(fx.Node, node.args[0])
     is_direct = node is softmax.args[0] and softmax.args[1] in (-1, node.meta["val"].dim() - 1)
     if (fill := _fill(model, node)) is not None:
@@ -186,11 +173,11 @@ def _distance(low: float, high: float) -> float:
 
 def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callable[[float], None]] | None:
     """The scores of which some become a number far below 0, the number, and what puts another one there."""
-    target, places = node.target, _FILLS.get(node.target)
+    target, places = node.target, FILLS.get(node.target)
     if target is aten.where.self:
         is_first = isinstance(node.args[1], fx.Node) and constant_value(model, node.args[1]) is not None
         target = aten.where.ScalarSelf if is_first else aten.where.ScalarOther
-        places = _FILLS[target]
+        places = FILLS[target]
     if places is None:
         return None
     scores, value = (node.args[place] for place in places)
@@ -200,7 +187,7 @@ def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callabl
 
     def put(filled: float) -> None:
         args = [filled if place == places[1] else arg for place, arg in enumerate(node.args)]
-        node.replace_all_uses_with(call(node, _OF_NUMBERS.get(target, target), *args))
+        node.replace_all_uses_with(call(node, OF_NUMBERS.get(target, target), *args))
 
     return scores, float(number.max()), put
 
@@ -236,7 +223,7 @@ def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[f
 
 def _factor(addend: fx.Node) -> fx.Node | None:
     """The factor of a number that stands for infinity, such as a mask that is an input."""
-    while addend.target in _VIEWS:
+    while addend.target in VIEWS:
         addend = cast(fx.Node, addend.args[0])
     factor = addend.args[1] if addend.target is aten.mul.Tensor else 0
     is_mask = isinstance(factor, int | float) and factor <= constant_masks.LEAST
@@ -280,7 +267,7 @@ def _chain(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, list[fx.Node]
     while node.meta["val"].dtype != torch.bool:
         inputs = [one for one in node.all_input_nodes if _number(model, one) is None]
         is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ()) or node.target is aten.to.dtype
-        if len(inputs) != 1 or not (is_pointwise or node.target in _VIEWS):
+        if len(inputs) != 1 or not (is_pointwise or node.target in VIEWS):
             return None
         if is_pointwise and inputs[0].meta["val"].shape != node.meta["val"].shape:
             return None

@@ -1,5 +1,6 @@
 """Compares the float model before and after the rewrites for quantization; later checks only see the rewritten one."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ TOLERANCE = 1e-4
 
 _NOISE = 1e-5
 """The relative change of float inputs and weights that may move an integer or a bool: rewrites round otherwise."""
+
+_SCALES = ("mul", "div")
+"""Operators whose constant factor a rewrite may round."""
 
 _WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
 
@@ -113,7 +117,7 @@ class Doubles(fx.Interpreter):
 
 
 class _Noisy(Doubles):
-    """Runs a model as `Doubles` does, with random noise of this relative size on float inputs and weights."""
+    """Runs a model as `Doubles` does, with random noise of this relative size on float inputs, weights and factors."""
 
     def __init__(self, model: fx.GraphModule, size: float) -> None:
         super().__init__(model)
@@ -121,8 +125,15 @@ class _Noisy(Doubles):
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
-        is_given = n.op in ("placeholder", "get_attr") and isinstance(value, Tensor) and value.is_floating_point()
-        return value * (1 + self._size * torch.randn_like(value)) if is_given else value
+        is_given = n.op in ("placeholder", "get_attr") or (called(n) in _SCALES and any(map(_is_rounded, n.args)))
+        is_moved = is_given and isinstance(value, Tensor) and value.is_floating_point()
+        return value * (1 + self._size * torch.randn_like(value)) if is_moved else value
+
+
+def _is_rounded(factor: object) -> bool:
+    """Return True for a number whose product or quotient may round otherwise: no power of two."""
+    is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+    return is_number and math.frexp(abs(factor))[0] not in (0, 0.5)
 
 
 class _Ordered(Doubles):
