@@ -136,6 +136,12 @@ def test_bags_of_one_size_are_reductions(mode: str):
     assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
 
 
+def test_weighted_bags_are_weighted_sums():
+    indices, weights = torch.tensor([[0, 5, 2], [1, 1, 3]]), torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    module = Call(lambda x: functional.embedding_bag(indices, x, mode="sum", per_sample_weights=weights))
+    assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
+
+
 def test_exact_nearest_neighbours_are_selections():
     module = Call(lambda x: functional.interpolate(x, scale_factor=1.5, mode="nearest-exact"))
     assert not any("upsample" in str(target) for target in rewritten(module, (1, 2, 4, 6), indexing.write))
