@@ -96,6 +96,23 @@ def test_a_row_of_which_a_computed_mask_keeps_nothing_has_no_shares() -> None:
     assert aten.scaled_dot_product_attention.default not in operators(attention, (1, 2, 5, 5))
 
 
+class Finite(fx.Interpreter):
+    """Checks that no value is NaN."""
+
+    def run_node(self, n: fx.Node) -> object:
+        value = super().run_node(n)
+        assert not isinstance(value, Tensor) or not value.isnan().any(), n
+        return value
+
+
+def test_a_row_of_which_a_constant_mask_keeps_nothing_has_no_shares() -> None:
+    def write(model: fx.GraphModule) -> None:
+        decompositions.write(model)
+        Finite(model).run(torch.randn(1, 2, 5, 5))
+
+    left(write, lambda x: functional.scaled_dot_product_attention(x, x, x, ~EMPTY), (1, 2, 5, 5))
+
+
 def test_a_computed_bias_of_attention_is_added() -> None:
     def attention(x: Tensor) -> Tensor:
         return functional.scaled_dot_product_attention(x, x, x, x[0, 0])

@@ -11,7 +11,7 @@ from tests.frontend.float_rewrites import left
 from torch import Tensor, fx, nn
 
 from deuteron import api
-from deuteron.frontend.quantize import fills
+from deuteron.frontend.quantize import fills, indexing, masks
 
 aten = torch.ops.aten
 SHAPE = (4, 8)
@@ -78,6 +78,56 @@ def test_functions_are_computed_before_the_fill(function: Callable[[Tensor], Ten
 )
 def test_a_number_that_shows_stays(function: Callable[[Tensor], Tensor]) -> None:
     assert _numbers(function) == [-1e9]
+
+
+FAR = torch.zeros(8).masked_fill(MASK, -torch.inf)
+
+
+@pytest.mark.parametrize(
+    ("function", "is_near"),
+    [
+        (lambda x: (x + FAR).argmax(1), True),
+        (lambda x: (FAR + x).unsqueeze(1).amax(-1), True),
+        (lambda x: torch.stack((x + FAR.clamp(min=-1e9)).max(1)[::-1]), True),
+        (lambda x: (x + torch.zeros(SHAPE).masked_fill(x < 0, -1e9)).argmax(1), True),
+        (lambda x: (x + torch.full(SHAPE, -1e9)).amax(1), False),
+        (lambda x: (x + FAR).argmax(1) + (x + FAR).isfinite().sum(), False),
+        (lambda x: (y := x + FAR.clamp(min=-1e9)).argmax(1) + y[0, 0], False),
+    ],
+)
+def test_a_mask_that_is_added_before_a_maximum_comes_near(function: Callable[[Tensor], Tensor], is_near: bool) -> None:
+    sums: list[Tensor] = []
+
+    class Sums(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> object:
+            value = super().run_node(n)
+            sums.extend([value] if n.target is aten.add.Tensor and isinstance(value, Tensor) else [])
+            return value
+
+    def write(model: fx.GraphModule) -> None:
+        indexing.write(model)
+        masks.write(model, lambda: INPUTS)
+        Sums(model).run(*INPUTS[0])
+
+    left(write, function, SHAPE)
+    assert is_near == all(value.abs().max() < 20 for value in sums)
+
+
+ROW = torch.tensor([[True], [False], [False], [False]])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.masked_fill(ROW, -torch.inf).softmax(-1).nan_to_num(0.5),
+        lambda x: torch.where(x > 0, x, -torch.inf).softmax(1).nan_to_num(),
+        lambda x: (x + torch.zeros(8).masked_fill(x[0] < 9, -torch.inf)).softmax(-1).nan_to_num(),
+        lambda x: (p := x.masked_fill(x.amax(0) < 2, -torch.inf).softmax(0)).masked_fill(p.isnan(), 0.0),
+    ],
+)
+def test_scores_that_are_all_left_out_have_no_nan(function: Callable[[Tensor], Tensor]) -> None:
+    found = left(lambda model: fills.write(model, lambda: INPUTS), function, SHAPE)
+    assert not {aten.nan_to_num.default, aten.isnan.default} & {*found}
 
 
 class Best(nn.Module):

@@ -195,6 +195,22 @@ def test_a_value_that_is_no_number_any_more_is_told() -> None:
     assert "changes its output 1: it differs by nan, and" in str(caught.value)
 
 
+class Masked(nn.Module):
+    """A softmax of scores of which a mask may leave out all."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.masked_fill(x < 0, -torch.inf).softmax(-1)
+
+
+def test_nan_that_a_rewrite_removes_is_refused() -> None:
+    def finite(node: fx.Node) -> None:
+        if node.target is aten.masked_fill.Scalar:
+            node.args = (*node.args[:2], -8.0)
+
+    with pytest.raises(UnsupportedError, match=r"softmax\.int` gives NaN for a sample, which int8 does not have"):
+        rewritten(exported(Masked()), finite, -X.abs())
+
+
 def test_neither_the_model_nor_random_numbers_are_touched() -> None:
     model = exported(Several())
     before, state = {name: value.clone() for name, value in model.named_buffers()}, torch.random.get_rng_state()

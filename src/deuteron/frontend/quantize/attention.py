@@ -37,8 +37,10 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         later = constant(model, node, f"{node.name}_later", torch.ones(sizes, dtype=torch.bool).triu(1))
         scores = call(node, aten.masked_fill.Scalar, scores, later, -math.inf)
     elif mask is not None and mask.meta["val"].dtype == torch.bool:
-        left_out = call(node, aten.logical_not.default, mask)
-        scores = call(node, aten.masked_fill.Scalar, scores, left_out, -math.inf)
+        left_out = hidden = call(node, aten.logical_not.default, mask)
+        if allowed is not None and not (rows := allowed.any(-1, keepdim=True)).all():
+            hidden = constant(model, node, f"{node.name}_hidden", ~allowed & rows)
+        scores = call(node, aten.masked_fill.Scalar, scores, hidden, -math.inf)
     elif mask is not None:
         scores = call(node, aten.add.Tensor, scores, mask)
     shares = call(node, aten.softmax.int, scores, -1)

@@ -3,6 +3,8 @@
 A maximum only compares. A number just below the kept values is as good as -1e9 where the maximum never returns it,
 which calibration batches show. A function of one tensor is computed before its operand is filled: the sigmoid of -1e9
 is 0. Functions that grow fast are not, for the values that the mask removes may be those that they make large.
+
+A softmax of scores that are all -inf is NaN, which int8 does not have. `nan_to_num` and `isnan` of it read the mask.
 """
 
 import math
@@ -75,6 +77,16 @@ class Fill:
     number: float
 
     @property
+    def condition(self) -> fx.Node:
+        """The mask, which is false where the number is if `is_inverted`."""
+        return cast(fx.Node, self.node.args[3 - sum(self.places)])
+
+    @property
+    def is_inverted(self) -> bool:
+        """True if the number is where the mask is false."""
+        return self.target is aten.where.ScalarOther
+
+    @property
     def values(self) -> fx.Node:
         """The values of which some are replaced."""
         return cast(fx.Node, self.node.args[self.places[0]])
@@ -87,9 +99,12 @@ class Fill:
 
 def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> None:
     """Rewrite fills of numbers that stand for infinity, in place. The batches are asked for where there are any."""
+    for node in list(model.graph.nodes):
+        if node.target is aten.softmax.int:
+            _without_nan(model, node)
     nodes = iter(list(model.graph.nodes))
     fills = [fill for node in nodes if (found := _of(model, node)) for fill in _functions_first(found)]
-    fills = [fill for fill in fills if fill.node.users and all(_compares(fill, one) for one in _readers(fill.node))]
+    fills = [fill for fill in fills if fill.node.users and all(_compares(fill, one) for one in readers(fill.node))]
     if fills:
         measured = _Measured(model, fills)
         for batch in batches():
@@ -119,6 +134,34 @@ def _of(model: fx.GraphModule, node: fx.Node) -> Fill | None:
     return Fill(node, OF_NUMBERS.get(target, target), places, least) if least == most and abs(least) >= FAR else None
 
 
+def _without_nan(model: fx.GraphModule, softmax: fx.Node) -> None:
+    """Let `nan_to_num` and `isnan` of a softmax read where its mask leaves out all scores."""
+    testers = [user for user in softmax.users if user.target in (aten.nan_to_num.default, aten.isnan.default)]
+    scores, dim = cast("tuple[fx.Node, int]", softmax.args[:2])
+    filled = scores.all_input_nodes if scores.target is aten.add.Tensor else [scores]
+    fill = next((found for one in filled if (found := _of(model, one)) and found.number == -math.inf), None)
+    if not testers or fill is None:
+        return
+    rank, condition = softmax.meta["val"].dim(), fill.condition
+    axis = dim % rank - rank  # from the end, for the mask may have fewer dimensions
+    with_all = aten.any.dim if fill.is_inverted else aten.all.dim
+    if condition.meta["val"].dim() >= -axis:
+        condition = call(fill.node, with_all, condition, axis, True)
+    empty = call(fill.node, aten.logical_not.default, condition) if fill.is_inverted else condition
+    if constant_value(model, fill.condition) is not None:  # targets have an operator for it, which gives NaN
+        either = aten.logical_or if fill.is_inverted else aten.logical_and
+        rest = empty if fill.is_inverted else call(fill.node, aten.logical_not.default, empty)
+        fill.node.replace_input_with(fill.condition, call(fill.node, either.default, fill.condition, rest))
+    for reader in testers:
+        if reader.target is aten.isnan.default:
+            new = call(reader, aten.expand.default, empty, [*softmax.meta["val"].shape])
+        else:
+            number = dict(enumerate(reader.args)).get(1, reader.kwargs.get("nan"))
+            new = call(reader, aten.masked_fill.Scalar, softmax, empty, number or 0.0)
+        reader.replace_all_uses_with(new)
+        softmax.graph.erase_node(reader)
+
+
 def _functions_first(fill: Fill) -> Iterator[Fill]:
     """Compute functions of one tensor before the fill, and yield the fills with numbers that stand for infinity."""
     for reader in [user for user in fill.node.users if _is_function(user, fill.node)]:
@@ -142,11 +185,11 @@ def _is_function(reader: fx.Node, operand: fx.Node) -> bool:
     return reader.target in _FUNCTIONS and reader.all_input_nodes == [operand] and reader.args[0] is operand
 
 
-def _readers(node: fx.Node) -> Iterator[fx.Node]:
+def readers(node: fx.Node) -> Iterator[fx.Node]:
     """Yield the operators that read a value or its views."""
     for user in node.users:
         if user.target in VIEWS:
-            yield from _readers(user)
+            yield from readers(user)
         else:
             yield user
 
@@ -166,7 +209,7 @@ class _Measured(fx.Interpreter):
     def __init__(self, model: fx.GraphModule, fills: Iterable[Fill]) -> None:
         super().__init__(model)
         self._fills = {fill.values: fill for fill in fills}
-        self._readers = {reader: fill for fill in fills for reader in _readers(fill.node)}
+        self._readers = {reader: fill for fill in fills for reader in readers(fill.node)}
         self._ranges: dict[fx.Node, tuple[float, float]] = {}
         self.returned = set[fx.Node]()
 

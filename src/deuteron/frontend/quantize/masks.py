@@ -18,7 +18,7 @@ from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize import constant_masks
 from deuteron.frontend.quantize.attention import LEAST, masked_attention
 from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
-from deuteron.frontend.quantize.fills import FILLS, OF_NUMBERS, VIEWS
+from deuteron.frontend.quantize.fills import FILLS, MARGIN, OF_NUMBERS, VIEWS, readers
 
 aten: Any = torch.ops.aten
 
@@ -26,6 +26,8 @@ _KNOWN: dict[Any, int] = {aten.masked_fill.Scalar: 1, aten.where.ScalarOther: 0}
 """Those that `attention.softmax` takes with a constant mask, and where this stands."""
 
 _LESS = "for masked scores of a softmax subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
+
+_MAXIMA = (aten.amax.default, aten.argmax.default)
 
 _BELOW = math.log(2e4)
 """Distance of masked scores below the least score, without the logarithm of their number: all masked scores together
@@ -37,7 +39,7 @@ class _Mask:
     """A mask on the scores of a softmax.
 
     Attributes:
-        softmax: the operator.
+        reader: the softmax, or a maximum or its place.
         scores: its operand without the mask.
         number: gives the number that replaces scores or is added to them, from the range of the scores.
         put: makes the model use that number.
@@ -46,7 +48,7 @@ class _Mask:
             of them masks scores.
     """
 
-    softmax: fx.Node
+    reader: fx.Node
     scores: fx.Node
     number: Callable[[float, float], float]
     put: Callable[[float], None]
@@ -69,14 +71,16 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
     masks = [mask for mask in masks if not (has_operator and mask.is_constant)]
     if not masks:
         return
-    ranges = _Ranges(model, [mask.scores for mask in masks], [mask.factor for mask in masks if mask.factor])
+    measured = [node for mask in masks for node in (mask.scores, mask.reader)]
+    ranges = _Ranges(model, measured, [mask.factor for mask in masks if mask.factor])
     for batch in batches():
         with torch.no_grad():
             ranges.run(*copies(batch))
     for mask in masks:
-        size = mask.softmax.meta["val"].shape[cast(int, mask.softmax.args[1])]
         low, high = ranges.found[mask.scores]
-        number = mask.number(low, high) - _BELOW - math.log(size)
+        number = mask.number(low, high) - _margin(mask.reader, high - low)
+        if mask.reader.target is aten.amax.default and ranges.found[mask.reader][0] <= LEAST:
+            continue  # it returns a masked score
         if mask.factor is None:
             mask.put(number)
         elif len(values := sorted(ranges.values[mask.factor])) == 2 and values[0] == 0:
@@ -85,6 +89,13 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
             _need_small(mask.factor)
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _margin(reader: fx.Node, spread: float) -> float:
+    """Return how far below the scores a number must be, so that a softmax or a maximum leaves it out."""
+    if reader.target in _MAXIMA:
+        return max(spread, 1e-3) / MARGIN
+    return _BELOW + math.log(reader.meta["val"].shape[cast(int, reader.args[1])])
 
 
 class _Ranges(fx.Interpreter):
@@ -133,14 +144,17 @@ def _scaled_before(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
 
 
 def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
-    """The masks of a softmax: a number replaces scores, or is added to them."""
-    if softmax.target is not aten.softmax.int:
+    """The masks of a softmax: a number replaces scores, or is added to them. Before maxima it is added."""
+    if softmax.target not in (aten.softmax.int, *_MAXIMA):
         return
     node = cast(fx.Node, softmax.args[0])
     while node.target in VIEWS:
         node = cast(fx.Node, node.args[0])
-    is_direct = node is softmax.args[0] and softmax.args[1] in (-1, node.meta["val"].dim() - 1)
-    if (fill := _fill(model, node)) is not None:
+    if any(one.target not in (aten.softmax.int, *_MAXIMA) for one in readers(node)):
+        return
+    is_softmax = softmax.target is aten.softmax.int
+    is_direct = is_softmax and node is softmax.args[0] and softmax.args[1] in (-1, node.meta["val"].dim() - 1)
+    if is_softmax and (fill := _fill(model, node)) is not None:
         scores, value, put = fill
         is_known = (
             node.target in _KNOWN and constant_value(model, cast(fx.Node, node.args[_KNOWN[node.target]])) is not None

@@ -28,6 +28,7 @@ _NOISE = 1e-5
 _SCALES = ("mul", "div")
 """Operators whose constant factor a rewrite may round."""
 
+_NO_NAN = "correct the model or the sample; give rows of which a mask leaves out all scores to `torch.nan_to_num`"
 _WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
 
 
@@ -82,8 +83,11 @@ def checked(quantizer: Any, before: Callable[[], Sequence[Run]]) -> Any:
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             rewritten = source_propagation.keep_sources(model, quantizer.transform_for_annotation)
             source_propagation.fill(rewritten.graph)
+            nodes = flat(rewritten.graph.output_node().args[0])
             for run in before():
-                _compare(run, _outputs(Doubles(rewritten), run.inputs))
+                outputs = _outputs(Doubles(rewritten), run.inputs)
+                _need_numbers(nodes, run.outputs, outputs)
+                _compare(run, outputs)
             return rewritten
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -163,6 +167,19 @@ def _outputs(model: Doubles, inputs: Inputs) -> list[object]:
     """Return the model's outputs with a fixed random seed; PyTorch's random state does not change."""
     with torch.no_grad(), seeded(0):
         return flat(model.run(*copies(inputs)))
+
+
+def _need_numbers(nodes: Sequence[object], before: Sequence[object], after: Sequence[object]) -> None:
+    """Refuse NaN that a rewrite removes, as of a softmax whose mask leaves out all scores.
+
+    Raises:
+        UnsupportedError: naming the operator of the first output with NaN.
+    """
+    for node, wanted, ours in zip(nodes, before, after, strict=True):
+        if not (isinstance(node, fx.Node) and isinstance(wanted, Tensor) and isinstance(ours, Tensor)):
+            continue
+        if wanted.shape == ours.shape and bool((wanted.isnan() & ~ours.isnan()).any()):
+            raise refusal(node, "gives NaN for a sample, which int8 does not have", _NO_NAN)
 
 
 def _compare(before: Run, after: Sequence[object]) -> None:
