@@ -390,6 +390,7 @@ class Flow:
         share_scales(model, len(self.variables))
         observe_integers(model)
         observe_whole(model)
+        ranges.allow_small(model)
         ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.on_step("calibrate")
