@@ -129,6 +129,18 @@ def test_they_compute_the_same(function: Callable[[Tensor], Tensor], operators: 
     ] == operators
 
 
+@pytest.mark.parametrize("compare", [torch.lt, torch.le, torch.gt, torch.ge, torch.eq, torch.ne])
+def test_comparisons_of_bools_are_logic(compare: Callable[[Tensor, Tensor], Tensor]):
+    found = rewritten(Call(lambda x: compare(x > 0, x.flip(0) > -1)), (8, 8), synonyms.write)
+    assert getattr(aten, compare.__name__).Tensor not in found
+
+
+@pytest.mark.parametrize("number", [0, 1, False])
+def test_a_bool_that_is_compared_with_a_number_is_logic(number: float):
+    found = rewritten(Call(lambda x: torch.stack([(x > 0) == number, (x > 1) != number])), (8, 8), synonyms.write)
+    assert not {aten.eq.Scalar, aten.ne.Scalar} & {*found}
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_of_one_size_are_reductions(mode: str):
     indices = torch.tensor([[0, 5, 2], [1, 1, 3]])

@@ -182,6 +182,37 @@ def resolve_dangling(model: fx.GraphModule) -> None:
             annotation.output_qspec = activation_spec() if first is None else SharedQuantizationSpec((first, node))
 
 
+def share_earlier(model: fx.GraphModule) -> None:
+    """Let shared specifications refer to earlier places: PT2E makes observers in the order of the graph.
+
+    Arm's quantizer lets an operator that moves unquantized values share the range of a later reader.
+    """
+    order = {node: index for index, node in enumerate(model.graph.nodes)}
+    for node in model.graph.nodes:
+        annotation = node.meta.get(_KEY)
+        for arg, spec in {} if annotation is None else dict(annotation.input_qspec_map).items():
+            place = _measured(spec)
+            if place is None or order[measured := place[1] if isinstance(place, tuple) else place] <= order[node]:
+                continue
+            later, shared = measured.meta[_KEY], SharedQuantizationSpec((arg, node))
+            if isinstance(place, tuple):
+                annotation.input_qspec_map[arg] = later.input_qspec_map[place[0]]
+                later.input_qspec_map[place[0]] = shared
+            else:
+                annotation.input_qspec_map[arg], later.output_qspec = later.output_qspec, shared
+
+
+def _measured(spec: object) -> Any:
+    """The place from which a shared specification has its range; None for others, or if the references are circular."""
+    place: Any = None
+    if isinstance(_source(spec), QuantizationSpec):
+        while isinstance(spec, SharedQuantizationSpec):
+            place = spec.edge_or_node
+            annotation = (place[1] if isinstance(place, tuple) else place).meta[_KEY]
+            spec = annotation.input_qspec_map.get(place[0]) if isinstance(place, tuple) else annotation.output_qspec
+    return place
+
+
 def _source(spec: object) -> object:
     """The specification that a shared one refers to; None if there is none, or if the references are circular."""
     seen: list[object] = []
