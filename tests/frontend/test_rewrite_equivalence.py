@@ -195,6 +195,24 @@ def test_a_value_that_is_no_number_any_more_is_told() -> None:
     assert "changes its output 1: it differs by nan, and" in str(caught.value)
 
 
+class Long(nn.Module):
+    """Sums integers beyond 32 bits."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.round().long() * 1_500_000_000).sum(1)
+
+
+def test_integers_beyond_the_bits_of_a_rewrite_are_refused() -> None:
+    def narrow(node: fx.Node) -> None:
+        if node.target is aten.mul.Tensor:
+            with node.graph.inserting_before(node):
+                narrowed = node.graph.call_function(aten.to.dtype, (node.args[0], torch.int32))
+            node.args = (narrowed, node.args[1])
+
+    with pytest.raises(UnsupportedError, match=r"aten::sum\..* depends on integers beyond 32 bits"):
+        rewritten(exported(Long()), narrow, X.abs())
+
+
 class Masked(nn.Module):
     """A softmax of scores of which a mask may leave out all."""
 

@@ -28,6 +28,7 @@ _NOISE = 1e-5
 _SCALES = ("mul", "div")
 """Operators whose constant factor a rewrite may round."""
 
+_NO_INT64 = "scale the integers down, compute them in the application, or build for a target without an Ethos-U"
 _NO_NAN = "correct the model or the sample; give rows of which a mask leaves out all scores to `torch.nan_to_num`"
 _WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
 
@@ -86,7 +87,7 @@ def checked(quantizer: Any, before: Callable[[], Sequence[Run]]) -> Any:
             nodes = flat(rewritten.graph.output_node().args[0])
             for run in before():
                 outputs = _outputs(Doubles(rewritten), run.inputs)
-                _need_numbers(nodes, run.outputs, outputs)
+                _need_representable(nodes, run.outputs, outputs)
                 _compare(run, outputs)
             return rewritten
 
@@ -169,17 +170,23 @@ def _outputs(model: Doubles, inputs: Inputs) -> list[object]:
         return flat(model.run(*copies(inputs)))
 
 
-def _need_numbers(nodes: Sequence[object], before: Sequence[object], after: Sequence[object]) -> None:
-    """Refuse NaN that a rewrite removes, as of a softmax whose mask leaves out all scores.
+def _need_representable(nodes: Sequence[object], before: Sequence[object], after: Sequence[object]) -> None:
+    """Refuse NaN that a rewrite removes, as of a softmax whose mask leaves out all scores, and longer integers.
 
     Raises:
-        UnsupportedError: naming the operator of the first output with NaN.
+        UnsupportedError: naming the operator of the first output with NaN, or with integers that differ by 2**32.
     """
     for node, wanted, ours in zip(nodes, before, after, strict=True):
         if not (isinstance(node, fx.Node) and isinstance(wanted, Tensor) and isinstance(ours, Tensor)):
             continue
-        if wanted.shape == ours.shape and bool((wanted.isnan() & ~ours.isnan()).any()):
+        if wanted.shape != ours.shape or wanted.is_complex():
+            continue
+        if bool((wanted.isnan() & ~ours.isnan()).any()):
             raise refusal(node, "gives NaN for a sample, which int8 does not have", _NO_NAN)
+        if wanted.dtype == ours.dtype == torch.int64:
+            off = ours - wanted
+            if off.any() and not (off % 2**32).any():
+                raise refusal(node, "depends on integers beyond 32 bits, which the target does not have", _NO_INT64)
 
 
 def _compare(before: Run, after: Sequence[object]) -> None:
