@@ -47,7 +47,7 @@ def allow_small(prepared: nn.Module) -> None:
     for observer in prepared.modules():
         if isinstance(observer, HistogramObserver | MinMaxObserver | PerChannelMinMaxObserver):
             is_channels = isinstance(observer, PerChannelMinMaxObserver)
-            cast(Tensor, observer.eps).clamp_(max=LEAST_CHANNEL_SCALE if is_channels else LEAST_SCALE)
+            observer.eps.clamp_(max=LEAST_CHANNEL_SCALE if is_channels else LEAST_SCALE)
 
 
 def choose(prepared: nn.Module, method: CalibrationMethod) -> None:

@@ -189,27 +189,31 @@ def share_earlier(model: fx.GraphModule) -> None:
     """
     order = {node: index for index, node in enumerate(model.graph.nodes)}
     for node in model.graph.nodes:
-        annotation = node.meta.get(_KEY)
-        for arg, spec in {} if annotation is None else dict(annotation.input_qspec_map).items():
+        wanted: dict[fx.Node, object] = getattr(node.meta.get(_KEY), "input_qspec_map", {})
+        for arg, spec in list(wanted.items()):
             place = _measured(spec)
-            if place is None or order[measured := place[1] if isinstance(place, tuple) else place] <= order[node]:
+            if place is None or order[place[1]] <= order[node]:
                 continue
-            later, shared = measured.meta[_KEY], SharedQuantizationSpec((arg, node))
-            if isinstance(place, tuple):
-                annotation.input_qspec_map[arg] = later.input_qspec_map[place[0]]
-                later.input_qspec_map[place[0]] = shared
+            operand, later = place[0], place[1].meta[_KEY]
+            shared = SharedQuantizationSpec((arg, node))
+            if operand is None:
+                wanted[arg], later.output_qspec = later.output_qspec, shared
             else:
-                annotation.input_qspec_map[arg], later.output_qspec = later.output_qspec, shared
+                wanted[arg], later.input_qspec_map[operand] = later.input_qspec_map[operand], shared
 
 
-def _measured(spec: object) -> Any:
-    """The place from which a shared specification has its range; None for others, or if the references are circular."""
-    place: Any = None
+def _measured(spec: object) -> tuple[fx.Node | None, fx.Node] | None:
+    """The place from which a shared specification has its range: an operand, None for the result, and the node.
+
+    None for other specifications, and if the references are circular.
+    """
+    place: tuple[fx.Node | None, fx.Node] | None = None
     if isinstance(_source(spec), QuantizationSpec):
         while isinstance(spec, SharedQuantizationSpec):
-            place = spec.edge_or_node
-            annotation = (place[1] if isinstance(place, tuple) else place).meta[_KEY]
-            spec = annotation.input_qspec_map.get(place[0]) if isinstance(place, tuple) else annotation.output_qspec
+            shared: Any = spec.edge_or_node
+            place = (None, shared) if isinstance(shared, fx.Node) else (shared[0], shared[1])
+            annotation: Any = place[1].meta[_KEY]
+            spec = annotation.output_qspec if place[0] is None else annotation.input_qspec_map.get(place[0])
     return place
 
 

@@ -60,6 +60,10 @@ _FUNCTIONS = frozenset(
 """Functions that are defined for all numbers, and grow no faster than their operand."""
 
 
+_PAIRS = (aten.max.dim, aten.min.dim, aten.topk.default)
+"""Those that also return places."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fill:
     """An operator that puts a number in place of some values.
@@ -214,7 +218,7 @@ class _Measured(fx.Interpreter):
         self.returned = set[fx.Node]()
 
     def run_node(self, n: fx.Node) -> Any:
-        value = super().run_node(n)
+        value: Any = super().run_node(n)
         if n in self._fills:
             finite = value[value.isfinite()].flatten()
             if finite.numel():
@@ -222,7 +226,7 @@ class _Measured(fx.Interpreter):
                 self._ranges[n] = min(low, float(finite.min())), max(high, float(finite.max()))
         if n in self._readers:
             fill = self._readers[n]
-            greatest = value[0] if isinstance(value, tuple) else value
+            greatest: Tensor = value[0] if n.target in _PAIRS else value
             if greatest.is_floating_point() and bool((greatest == fill.number).any()):
                 self.returned.add(fill.node)
         return value

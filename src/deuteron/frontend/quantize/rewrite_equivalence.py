@@ -137,8 +137,9 @@ class _Noisy(Doubles):
 
 def _is_rounded(factor: object) -> bool:
     """Return True for a number whose product or quotient may round otherwise: no power of two."""
-    is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
-    return is_number and math.frexp(abs(factor))[0] not in (0, 0.5)
+    if isinstance(factor, bool) or not isinstance(factor, int | float):
+        return False
+    return math.frexp(abs(factor))[0] not in (0, 0.5)
 
 
 class _Ordered(Doubles):
