@@ -196,3 +196,25 @@ CASES.function("palette", lambda m, x: m.colours[x.mean(1).mul(2).long().clamp(0
 def _masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     weights = mask.unsqueeze(-1).float()
     return (x * weights).sum(1) / weights.sum(1).clamp(min=1.0)
+
+
+CASES.function("masked_best", lambda m, x, b: m.f(x).masked_fill(~b, -1e9).argmax(1), VECTOR, bools(4, 8), f=dense)
+CASES.function(
+    "masked_greatest_infinite",
+    lambda m, x, b: m.f(x).masked_fill(~b, -torch.inf).max(1).values.clamp(min=-5),
+    VECTOR,
+    bools(4, 8),
+    f=dense,
+)
+CASES.function("masked_sort", lambda m, x, b: m.f(x).masked_fill(b, 3.0).sort(1).values, VECTOR, bools(4, 8), f=dense)
+CASES.function(
+    "bag_weighted",
+    lambda m, i, w: m.e(i, per_sample_weights=w),
+    ints(10, 2, 5),
+    (2, 5),
+    e=lambda: nn.EmbeddingBag(10, 8, mode="sum"),
+)
+CASES.vectors(
+    least_of_kept=lambda m, x: torch.where(x > -0.5, m.f(x), 1e9).amin(1),
+    best_of_added_mask=lambda m, x: (m.f(x) + torch.tensor([0, -1e9, 0, 0, -1e9, 0, 0, 0])).argmax(1),
+)

@@ -209,3 +209,8 @@ def _rotated(m: Any, x: Tensor) -> Tensor:
 
 CASES.add("generalised_mean", GeneralisedMean, IMAGE)
 CASES.add("interleaved_rotary", InterleavedRotary, TOKENS)
+
+CASES.images(
+    median_of_neighbours=lambda m, x: F.unfold(m.c(x)[:, :1], 3, padding=1).view(1, 1, 9, 8, 8).median(2).values,
+    planes_and_turned=lambda m, x: ((y := m.c(x).reshape(1, 8, 64)), y.reshape(1, 8, 8, 8).permute(0, 3, 2, 1)),
+)

@@ -228,3 +228,16 @@ def _scaled(factor: float) -> torch.nn.Linear:
         layer.weight.mul_(factor)
         layer.bias.mul_(factor)
     return layer
+
+
+CASES.vectors(
+    bool_less_than_bool=lambda m, x: (m.f(x) > 0) < (x > 0),
+    bool_equal_to_bool=lambda m, x: (m.f(x) > 0) == (x > 0),
+    sum_below_zero=lambda m, x: (m.f(x).sum() < 0).float() * x,
+    greatest_of_sums=lambda m, x: m.f(x).abs().sum(0).amax() + torch.linalg.norm(x),
+)
+CASES.function("bool_is_zero", lambda m, x, b: (b == 0, m.f(x) * (b != 1)), VECTOR, bools(4, 8), f=dense)
+CASES.function("int_times_fraction_floored", lambda m, i: torch.floor(i * 0.3).long(), ints(50, 4, 8, low=-50))
+CASES.function("int_sum_beyond_32_bits", lambda m, i: (i * 100_000_000).sum(1), ints(50, 4, 8, low=-50))
+CASES.function("tiny_inputs", lambda m, x: m.f(x * 1e5), uniform(-1e-5, 1e-5, 4, 8), f=dense)
+CASES.function("huge_inputs", lambda m, x: torch.tanh(m.f(x * 1e-6)), uniform(-1e6, 1e6, 4, 8), f=dense)

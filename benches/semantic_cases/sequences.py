@@ -342,3 +342,25 @@ CASES.function("lstm_cell_loop", _cell_loop, SIGNAL, r=lambda: nn.LSTMCell(4, 6)
 CASES.function("gru_cell_loop", _gru_loop, SIGNAL, r=lambda: nn.GRUCell(4, 6))
 CASES.function("lstm_by_hand", _lstm_by_hand, SIGNAL, x=lambda: dense(4, 32), h=lambda: dense(8, 32))
 CASES.add("lstm_alone", lambda: Written(lambda m, x: m.r(x), {"r": lambda: nn.LSTM(8, 6, batch_first=True)}), TOKENS)
+
+CASES.function(
+    "learned_queries",
+    lambda m, x: F.scaled_dot_product_attention(m.q.expand(1, -1, -1), m.f(x), x),
+    TOKENS,
+    f=dense,
+    q=lambda: nn.Parameter(torch.randn(1, 3, 8)),
+)
+CASES.function("vector_first", lambda m, x: m.f.bias @ m.f(x).transpose(1, 2), TOKENS, f=dense)
+CASES.function(
+    "rows_left_out",
+    lambda m, x, b: m.f(x).masked_fill(b, -torch.inf).softmax(-1).nan_to_num(0.0),
+    VECTOR,
+    bools(4, 1),
+    f=dense,
+)
+CASES.function(
+    "flash_rows_left_out",
+    lambda m, x: F.scaled_dot_product_attention(m.f(x), x, x, (torch.arange(6) > 1)[:, None].expand(6, 6)),
+    TOKENS,
+    f=dense,
+)

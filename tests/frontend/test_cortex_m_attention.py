@@ -96,6 +96,23 @@ def test_a_row_of_which_a_computed_mask_keeps_nothing_has_no_shares() -> None:
     assert aten.scaled_dot_product_attention.default not in operators(attention, (1, 2, 5, 5))
 
 
+class Finite(fx.Interpreter):
+    """Checks that no value is NaN."""
+
+    def run_node(self, n: fx.Node) -> object:
+        value = super().run_node(n)
+        assert not isinstance(value, Tensor) or not value.isnan().any(), n
+        return value
+
+
+def test_a_row_of_which_a_constant_mask_keeps_nothing_has_no_shares() -> None:
+    def write(model: fx.GraphModule) -> None:
+        decompositions.write(model)
+        Finite(model).run(torch.randn(1, 2, 5, 5))
+
+    left(write, lambda x: functional.scaled_dot_product_attention(x, x, x, ~EMPTY), (1, 2, 5, 5))
+
+
 def test_a_computed_bias_of_attention_is_added() -> None:
     def attention(x: Tensor) -> Tensor:
         return functional.scaled_dot_product_attention(x, x, x, x[0, 0])
@@ -157,7 +174,7 @@ def test_grouped_queries_without_samples_share_keys() -> None:
         return functional.scaled_dot_product_attention(x, x[:2], x[2:], enable_gqa=True)
 
     found = operators(attention, (4, 5, 4))
-    assert found.count(aten.repeat_interleave.self_int) == found.count(aten.matmul.default) == 2
+    assert found.count(aten.repeat_interleave.self_int) == found.count(aten.bmm.default) == 2
 
 
 def test_pytorchs_encoder_layer() -> None:
@@ -175,6 +192,10 @@ def test_pytorchs_encoder_layer() -> None:
         (lambda x: x[0, 0] @ x.transpose(-1, -2), aten.bmm.default),
         (lambda x: torch.mm(x[0, 0], x[0, 1].t()), aten.bmm.default),
         (lambda x: x @ torch.ones(9, 3), aten.linear.default),
+        (lambda x: torch.ones(4, 3, 7) @ x[0], aten.bmm.default),
+        (lambda x: x[0] @ torch.ones(4, 9, 3), aten.bmm.default),
+        (lambda x: torch.arange(7.0) @ x, aten.bmm.default),
+        (lambda x: x @ x[0, 0, 0], aten.bmm.default),
     ],
 )
 def test_products_of_matrices(function: Callable[[Tensor], Tensor], expected: object) -> None:

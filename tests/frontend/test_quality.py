@@ -252,6 +252,13 @@ def test_an_output_without_layers_is_poor_without_a_worst_one():
     assert text == "output 0 has 0.0 dB of signal to noise compared with the float model"
 
 
+@pytest.mark.parametrize(("x", "count"), [(torch.arange(50), 1), (torch.randn(50), 0)])
+def test_integers_of_integers_are_exact_or_told(x: torch.Tensor, count: int):
+    nothing, equal = fx.symbolic_trace(nn.Identity()), torch.arange(50) > 0
+    found = findings(nothing, nothing, Measured([(x,)], {}, (), ((torch.arange(50),),), {0: [equal]}))
+    assert len([text for text in found if text.startswith("output 0 has 98.0% of the float model's integers")]) == count
+
+
 class Chosen(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.where(x[:, :1] > 0, x, x * 0.2)

@@ -1,11 +1,14 @@
 """The range of a histogram observer: PyTorch's own, bit for bit, and those of the other methods."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torchao.quantization.pt2e.observer import HistogramObserver
 
+from deuteron import api
 from deuteron.builds.options import CalibrationMethod
 from deuteron.frontend.ranges import choose, scalar_search
 
@@ -93,3 +96,25 @@ def test_mse_is_near_the_best_of_all_ranges(kind: int) -> None:
 @pytest.mark.parametrize("method", [CalibrationMethod.PERCENTILE, CalibrationMethod.MSE])
 def test_one_number_has_its_own_range(method: CalibrationMethod) -> None:
     assert searched(observed(method, torch.full((9,), 2.5))) == (2.5, 2.5)
+
+
+class Small(nn.Module):
+    """A layer of small weights for small numbers, and a small factor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        nn.init.uniform_(self.layer.weight, -1e-3, 1e-3)
+        nn.init.uniform_(self.layer.bias, -1e-7, 1e-7)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.layer(x)
+        return y, x * 1e-3
+
+
+@pytest.mark.parametrize("target", ["imxrt700cm", "ethos-u55-128"])
+def test_small_numbers_keep_their_steps(target: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    batches = [(torch.randn(4, 8) * 1e-3,) for _ in range(16)]
+    build = api.build(Small(), batches[0], target=target, calibration=batches, output=tmp_path / "build")
+    assert min(quality.sqnr for quality in build.manifest.quality.outputs) > 30

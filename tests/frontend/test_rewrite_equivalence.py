@@ -160,6 +160,31 @@ def test_integers_that_rounding_moves_may_change() -> None:
     rewritten(exported(Whole()), rounded, torch.tensor([[0.0, -2.1, 2.0]]))
 
 
+class Floored(nn.Module):
+    """Rounds a product of integers down."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.floor(x.round().long() * 0.3).long()
+
+
+def test_factors_may_be_rounded_and_others_may_not() -> None:
+    """0.3 in float32 times 10 is above 3 in float64; the same rewrite with another factor is wrong."""
+    samples = torch.tensor([[10.0, -10.0, 20.0]])
+
+    def to_factor(value: float) -> Callable[[fx.Node], None]:
+        def rewrite(node: fx.Node) -> None:
+            if node.target is aten.mul.Tensor:
+                with node.graph.inserting_before(node):
+                    whole = node.graph.call_function(aten.to.dtype, (node.args[0], torch.float32))
+                node.args = (whole, value)
+
+        return rewrite
+
+    rewritten(exported(Floored()), to_factor(float(torch.tensor(0.3))), samples)
+    with pytest.raises(InternalError):
+        rewritten(exported(Floored()), to_factor(0.5), samples)
+
+
 def test_a_value_that_is_no_number_any_more_is_told() -> None:
     def root_instead_of_relu(node: fx.Node) -> None:
         if node.target is aten.relu.default:
@@ -168,6 +193,40 @@ def test_a_value_that_is_no_number_any_more_is_told() -> None:
     with pytest.raises(InternalError) as caught:
         rewritten(exported(Relu()), root_instead_of_relu)
     assert "changes its output 1: it differs by nan, and" in str(caught.value)
+
+
+class Long(nn.Module):
+    """Sums integers beyond 32 bits."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.round().long() * 1_500_000_000).sum(1)
+
+
+def test_integers_beyond_the_bits_of_a_rewrite_are_refused() -> None:
+    def narrow(node: fx.Node) -> None:
+        if node.target is aten.mul.Tensor:
+            with node.graph.inserting_before(node):
+                narrowed = node.graph.call_function(aten.to.dtype, (node.args[0], torch.int32))
+            node.args = (narrowed, node.args[1])
+
+    with pytest.raises(UnsupportedError, match=r"aten::sum\..* depends on integers beyond 32 bits"):
+        rewritten(exported(Long()), narrow, X.abs())
+
+
+class Masked(nn.Module):
+    """A softmax of scores of which a mask may leave out all."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.masked_fill(x < 0, -torch.inf).softmax(-1)
+
+
+def test_nan_that_a_rewrite_removes_is_refused() -> None:
+    def finite(node: fx.Node) -> None:
+        if node.target is aten.masked_fill.Scalar:
+            node.args = (*node.args[:2], -8.0)
+
+    with pytest.raises(UnsupportedError, match=r"softmax\.int` gives NaN for a sample, which int8 does not have"):
+        rewritten(exported(Masked()), finite, -X.abs())
 
 
 def test_neither_the_model_nor_random_numbers_are_touched() -> None:

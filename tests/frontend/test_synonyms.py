@@ -129,10 +129,28 @@ def test_they_compute_the_same(function: Callable[[Tensor], Tensor], operators: 
     ] == operators
 
 
+@pytest.mark.parametrize("compare", [torch.lt, torch.le, torch.gt, torch.ge, torch.eq, torch.ne])
+def test_comparisons_of_bools_are_logic(compare: Callable[[Tensor, Tensor], Tensor]):
+    found = rewritten(Call(lambda x: compare(x > 0, x.flip(0) > -1)), (8, 8), synonyms.write)
+    assert getattr(aten, compare.__name__).Tensor not in found
+
+
+@pytest.mark.parametrize("number", [0, 1, False])
+def test_a_bool_that_is_compared_with_a_number_is_logic(number: float):
+    found = rewritten(Call(lambda x: torch.stack([(x > 0) == number, (x > 1) != number])), (8, 8), synonyms.write)
+    assert not {aten.eq.Scalar, aten.ne.Scalar} & {*found}
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_of_one_size_are_reductions(mode: str):
     indices = torch.tensor([[0, 5, 2], [1, 1, 3]])
     module = Call(lambda x: functional.embedding_bag(indices, x, mode=mode) * 2)
+    assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
+
+
+def test_weighted_bags_are_weighted_sums():
+    indices, weights = torch.tensor([[0, 5, 2], [1, 1, 3]]), torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    module = Call(lambda x: functional.embedding_bag(indices, x, mode="sum", per_sample_weights=weights))
     assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
 
 

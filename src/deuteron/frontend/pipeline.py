@@ -48,6 +48,7 @@ from deuteron.frontend.quantize import (
     early_slices,
     empties,
     equalise,
+    fills,
     huge_constants,
     indexed_writes,
     indexing,
@@ -315,6 +316,7 @@ class Flow:
             computed_weights.write(model)
         synonyms.write(model)
         early_slices.write(model)
+        fills.write(model, lambda: [self.sample, *self.further, *self._batches()])
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
         if not keeps_float_layers:
@@ -388,6 +390,7 @@ class Flow:
         share_scales(model, len(self.variables))
         observe_integers(model)
         observe_whole(model)
+        ranges.allow_small(model)
         ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.on_step("calibrate")

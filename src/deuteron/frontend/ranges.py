@@ -29,6 +29,27 @@ _STRIDE = 8
 """Distance in bins between the range limits that the method `mse` tries."""
 
 
+LEAST_SCALE, LEAST_CHANNEL_SCALE = 2**-30, 2**-23
+"""The least scales of tensors, and of channels of weights, of which biases have multiples.
+
+NXP's quantizer has 2**-12 for tensors and Arm's 2**-16 for both: many steps of small numbers.
+"""
+
+
+def allow_small(prepared: nn.Module) -> None:
+    """Let the observers of a prepared model measure ranges of small numbers as exactly as others."""
+    from torchao.quantization.pt2e import (  # here, because torchao is not quiet when it is loaded
+        HistogramObserver,
+        MinMaxObserver,
+        PerChannelMinMaxObserver,
+    )
+
+    for observer in prepared.modules():
+        if isinstance(observer, HistogramObserver | MinMaxObserver | PerChannelMinMaxObserver):
+            is_channels = isinstance(observer, PerChannelMinMaxObserver)
+            observer.eps.clamp_(max=LEAST_CHANNEL_SCALE if is_channels else LEAST_SCALE)
+
+
 def choose(prepared: nn.Module, method: CalibrationMethod) -> None:
     """Set the calibration method of the histogram observers of a prepared model."""
     from torchao.quantization.pt2e import HistogramObserver  # here, because torchao is not quiet when it is loaded

@@ -124,6 +124,30 @@ def test_numbers_that_a_value_without_axes_is_compared_with_are_values_without_a
     assert aten.ne.Tensor in found
 
 
+def test_attention_without_heads_is_two_products() -> None:
+    """The backend would take its samples for heads."""
+    module = Call(lambda x: functional.scaled_dot_product_attention(x[:, :3], x, x))
+    assert rewritten(module, (2, 6, 8), decompositions.write, rtol=1e-5).count(aten.matmul.default) == 2
+
+
+class Sorted(nn.Module):
+    """Sorts values of which the CPU replaces some as floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, left_out: Tensor) -> Tensor:
+        return self.layer(x).masked_fill(left_out, 1e3).sort(1).values
+
+
+def test_moved_floats_share_the_range_of_a_comparison(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    batches = [(torch.randn(4, 8), torch.rand(4, 8) > 0.5) for _ in range(8)]
+    build = api.build(Sorted(), batches[0], target="ethos-u55-128", calibration=batches, output=tmp_path / "build")
+    assert build.manifest.quality.outputs[0].sqnr > 20
+
+
 @pytest.mark.parametrize("function", [lambda x: x.sum(1) + 1, lambda x: x.sum() + x, lambda x: x.argmax() * 2])
 def test_other_numbers_stay(function: Callable[[Tensor], Tensor]) -> None:
     before = rewritten(Call(function), (2, 3))

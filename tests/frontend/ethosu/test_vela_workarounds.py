@@ -244,6 +244,25 @@ class Pyramid(nn.Module):
         return y, z, y + functional.interpolate(z, scale_factor=2), y.permute(0, 3, 1, 2).softmax(-1)
 
 
+class Planes(nn.Module):
+    """A reshaped image that is an output, and its transpose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.first(x).reshape(1, 4, 64)
+        return y, y.reshape(1, 4, 8, 8).permute(0, 3, 2, 1)
+
+
+class Totals(nn.Module):
+    """Greatest and smallest values of sums."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return torch.sigmoid(x).sum(0).amax(), x.sum(1).amax(0, keepdim=True), x.sum(0).tanh().amin()
+
+
 class Chosen(nn.Module):
     """Choices by a bool input and by a comparison that is an output, of functions, and of what other layers read."""
 
@@ -306,6 +325,18 @@ def pyramid() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Pyramid().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
 
 
+def planes() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Planes` with its input."""
+    torch.manual_seed(0)
+    return Planes().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
+def totals() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Totals` with its input."""
+    torch.manual_seed(0)
+    return Totals().eval(), (torch.randn(4, 8),), api.BuildOptions()
+
+
 def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Joined` with its input."""
     torch.manual_seed(0)
@@ -360,17 +391,8 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 BUILDS = [
     (make, target)
     for make in (
-        pieces,
-        attention,
-        shifted,
-        averaged,
-        without_axes,
-        sliced,
-        sliced_once,
-        pyramid,
-        chosen,
-        lengths,
-        cloned,
+        *(pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid, chosen, lengths),
+        *(planes, totals, cloned),
     )
     for target in TARGETS
 ]
@@ -382,7 +404,7 @@ BUILDS = [
         BUILDS,
         BUILDS[0],
         *((make, "ethos-u85-256") for make in (attention, chosen, lengths, cloned)),
-        *((make, "ethos-u55-128") for make in (shifted, pyramid, cloned)),
+        *((make, "ethos-u55-128") for make in (shifted, pyramid, planes, totals, cloned)),
     ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:

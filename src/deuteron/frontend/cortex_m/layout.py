@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
+from deuteron.frontend.operators import base_name
 from deuteron.frontend.quantize.decompositions import call, replace
 from deuteron.frontend.quantize.indexing import upsampled
 from deuteron.frontend.quantize.source_propagation import ORIGIN
@@ -151,7 +152,9 @@ def remove_layout_copies(program: ExportedProgram) -> None:
 
 
 def constant_of(program: ExportedProgram, node: fx.Node) -> Tensor:
-    """The value of a parameter, buffer or constant of a program."""
+    """The value of a parameter, buffer or constant of a program, or of its cast."""
+    if node.op == "call_function" and base_name(node.target) == "_to_dim_order_copy":
+        return constant_of(program, node.all_input_nodes[0]).to(node.meta["val"].dtype)
     signature = program.graph_signature
     names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     names |= signature.inputs_to_lifted_tensor_constants

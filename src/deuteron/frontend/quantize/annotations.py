@@ -182,6 +182,41 @@ def resolve_dangling(model: fx.GraphModule) -> None:
             annotation.output_qspec = activation_spec() if first is None else SharedQuantizationSpec((first, node))
 
 
+def share_earlier(model: fx.GraphModule) -> None:
+    """Let shared specifications refer to earlier places: PT2E makes observers in the order of the graph.
+
+    Arm's quantizer lets an operator that moves unquantized values share the range of a later reader.
+    """
+    order = {node: index for index, node in enumerate(model.graph.nodes)}
+    for node in model.graph.nodes:
+        wanted: dict[fx.Node, object] = getattr(node.meta.get(_KEY), "input_qspec_map", {})
+        for arg, spec in list(wanted.items()):
+            place = _measured(spec)
+            if place is None or order[place[1]] <= order[node]:
+                continue
+            operand, later = place[0], place[1].meta[_KEY]
+            shared = SharedQuantizationSpec((arg, node))
+            if operand is None:
+                wanted[arg], later.output_qspec = later.output_qspec, shared
+            else:
+                wanted[arg], later.input_qspec_map[operand] = later.input_qspec_map[operand], shared
+
+
+def _measured(spec: object) -> tuple[fx.Node | None, fx.Node] | None:
+    """The place from which a shared specification has its range: an operand, None for the result, and the node.
+
+    None for other specifications, and if the references are circular.
+    """
+    place: tuple[fx.Node | None, fx.Node] | None = None
+    if isinstance(_source(spec), QuantizationSpec):
+        while isinstance(spec, SharedQuantizationSpec):
+            shared: Any = spec.edge_or_node
+            place = (None, shared) if isinstance(shared, fx.Node) else (shared[0], shared[1])
+            annotation: Any = place[1].meta[_KEY]
+            spec = annotation.output_qspec if place[0] is None else annotation.input_qspec_map.get(place[0])
+    return place
+
+
 def _source(spec: object) -> object:
     """The specification that a shared one refers to; None if there is none, or if the references are circular."""
     seen: list[object] = []

@@ -37,8 +37,10 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         later = constant(model, node, f"{node.name}_later", torch.ones(sizes, dtype=torch.bool).triu(1))
         scores = call(node, aten.masked_fill.Scalar, scores, later, -math.inf)
     elif mask is not None and mask.meta["val"].dtype == torch.bool:
-        left_out = call(node, aten.logical_not.default, mask)
-        scores = call(node, aten.masked_fill.Scalar, scores, left_out, -math.inf)
+        left_out = hidden = call(node, aten.logical_not.default, mask)
+        if allowed is not None and not (rows := allowed.any(-1, keepdim=True)).all():
+            hidden = constant(model, node, f"{node.name}_hidden", ~allowed & rows)
+        scores = call(node, aten.masked_fill.Scalar, scores, hidden, -math.inf)
     elif mask is not None:
         scores = call(node, aten.add.Tensor, scores, mask)
     shares = call(node, aten.softmax.int, scores, -1)
@@ -91,14 +93,25 @@ def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         vector = value_of(model, b)
         row = constant(model, node, f"{b.target}_row", vector.reshape(1, -1), like=vector)
         return call(node, aten.reshape.default, call(node, aten.linear.default, a, row), [*node.meta["val"].shape])
-    if min(len(left), len(right)) < 2 or (len(left) == len(right) == 3 and left[0] == right[0]):
-        return None
+    a = call(node, aten.reshape.default, a, [1, *left]) if len(left) == 1 else a
+    b = call(node, aten.reshape.default, b, [*right, 1]) if len(right) == 1 else b
+    result = _batched(node, a, b)
+    is_matrix = result.meta["val"].shape == node.meta["val"].shape
+    return result if is_matrix else call(node, aten.reshape.default, result, [*node.meta["val"].shape])
+
+
+def _batched(node: fx.Node, a: fx.Node, b: fx.Node) -> fx.Node:
+    """The batched product of matrices; the backend's own pass fails for parameters."""
+    left, right = ([*x.meta["val"].shape] for x in (a, b))
+    if len(left) == len(right) == 3 and left[0] == right[0]:
+        return call(node, aten.bmm.default, a, b)
     batch = [*cast("Any", torch).broadcast_shapes(left[:-2], right[:-2])]
     operands = [
         call(node, aten.reshape.default, _expanded(node, x, batch), [math.prod(batch), *x.meta["val"].shape[-2:]])
         for x in (a, b)
     ]
-    return call(node, aten.reshape.default, call(node, aten.bmm.default, *operands), [*node.meta["val"].shape])
+    shape = [*batch, left[-2], right[-1]]
+    return call(node, aten.reshape.default, call(node, aten.bmm.default, *operands), shape)
 
 
 def _expanded(node: fx.Node, x: fx.Node, batch: list[int]) -> fx.Node:

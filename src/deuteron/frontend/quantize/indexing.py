@@ -59,12 +59,12 @@ _BAGS = (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)
 
 
 def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | None:
-    """Bags of equally many rows of a table: their sums, means or maxima."""
+    """Bags of equally many rows of a table: their sums, which may be weighted, means or maxima."""
     defaults = (False, 0, False, None, False, None)
     table, indices, offsets, _, mode, _, weights, ends, padding = (*node.args, *defaults)[:9]
     starts = constant_value(model, cast(fx.Node, offsets))
     total = cast(fx.Node, indices).meta["val"].numel()
-    if starts is None or not len(starts) or weights is not None or ends or padding is not None:
+    if starts is None or not len(starts) or ends or padding is not None:
         return None
     count = total // len(starts)
     is_even = count > 0 and torch.equal(starts, torch.arange(len(starts)) * count) and total == count * len(starts)
@@ -72,6 +72,9 @@ def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | 
         return None
     listed = call(node, aten.reshape.default, indices, [len(starts), count])
     rows = call(node, aten.embedding.default, table, listed)
+    if weights is not None:
+        factors = call(node, aten.reshape.default, weights, [len(starts), count, 1])
+        rows = call(node, aten.mul.Tensor, rows, factors)
     return [call(node, _BAGS[cast(int, mode)], rows, [1]), None, None, None]
 
 

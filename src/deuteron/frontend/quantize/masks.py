@@ -18,27 +18,16 @@ from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize import constant_masks
 from deuteron.frontend.quantize.attention import LEAST, masked_attention
 from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
+from deuteron.frontend.quantize.fills import FILLS, MARGIN, OF_NUMBERS, VIEWS, readers
 
 aten: Any = torch.ops.aten
-
-_VIEWS = frozenset(
-    {aten.view.default, aten.reshape.default, aten.unsqueeze.default, aten.expand.default, aten.slice.Tensor}
-)
-
-_FILLS: dict[Any, tuple[int, int]] = {
-    aten.masked_fill.Scalar: (0, 2),
-    aten.masked_fill.Tensor: (0, 2),
-    aten.where.ScalarOther: (1, 2),
-    aten.where.ScalarSelf: (2, 1),
-}
-"""Operators that put a number in place of some scores: where scores and number stand among their arguments."""
-
-_OF_NUMBERS: dict[Any, Any] = {aten.masked_fill.Tensor: aten.masked_fill.Scalar}
 
 _KNOWN: dict[Any, int] = {aten.masked_fill.Scalar: 1, aten.where.ScalarOther: 0}
 """Those that `attention.softmax` takes with a constant mask, and where this stands."""
 
 _LESS = "for masked scores of a softmax subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
+
+_MAXIMA = (aten.amax.default, aten.argmax.default)
 
 _BELOW = math.log(2e4)
 """Distance of masked scores below the least score, without the logarithm of their number: all masked scores together
@@ -50,7 +39,7 @@ class _Mask:
     """A mask on the scores of a softmax.
 
     Attributes:
-        softmax: the operator.
+        reader: the softmax, or a maximum or its place.
         scores: its operand without the mask.
         number: gives the number that replaces scores or is added to them, from the range of the scores.
         put: makes the model use that number.
@@ -59,7 +48,7 @@ class _Mask:
             of them masks scores.
     """
 
-    softmax: fx.Node
+    reader: fx.Node
     scores: fx.Node
     number: Callable[[float, float], float]
     put: Callable[[float], None]
@@ -82,14 +71,16 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
     masks = [mask for mask in masks if not (has_operator and mask.is_constant)]
     if not masks:
         return
-    ranges = _Ranges(model, [mask.scores for mask in masks], [mask.factor for mask in masks if mask.factor])
+    measured = [node for mask in masks for node in (mask.scores, mask.reader)]
+    ranges = _Ranges(model, measured, [mask.factor for mask in masks if mask.factor])
     for batch in batches():
         with torch.no_grad():
             ranges.run(*copies(batch))
     for mask in masks:
-        size = mask.softmax.meta["val"].shape[cast(int, mask.softmax.args[1])]
         low, high = ranges.found[mask.scores]
-        number = mask.number(low, high) - _BELOW - math.log(size)
+        number = mask.number(low, high) - _margin(mask.reader, high - low)
+        if mask.reader.target is aten.amax.default and ranges.found[mask.reader][0] <= LEAST:
+            continue  # it returns a masked score
         if mask.factor is None:
             mask.put(number)
         elif len(values := sorted(ranges.values[mask.factor])) == 2 and values[0] == 0:
@@ -98,6 +89,13 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
             _need_small(mask.factor)
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _margin(reader: fx.Node, spread: float) -> float:
+    """Return how far below the scores a number must be, so that a softmax or a maximum leaves it out."""
+    if reader.target in _MAXIMA:
+        return max(spread, 1e-3) / MARGIN
+    return _BELOW + math.log(reader.meta["val"].shape[cast(int, reader.args[1])])
 
 
 class _Ranges(fx.Interpreter):
@@ -132,7 +130,7 @@ def _scaled_before(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
     if masked.target is aten.add.Tensor and _is_mask_added(model, masked):
         places = (0, 1)
     elif _fill(model, masked) is not None:
-        places = (1, 2) if masked.target is aten.where.self else _FILLS[masked.target]
+        places = (1, 2) if masked.target is aten.where.self else FILLS[masked.target]
     else:
         return None
 
@@ -146,14 +144,17 @@ def _scaled_before(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
 
 
 def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
-    """The masks of a softmax: a number replaces scores, or is added to them."""
-    if softmax.target is not aten.softmax.int:
+    """The masks of a softmax: a number replaces scores, or is added to them. Before maxima it is added."""
+    if softmax.target not in (aten.softmax.int, *_MAXIMA):
         return
     node = cast(fx.Node, softmax.args[0])
-    while node.target in _VIEWS:
+    while node.target in VIEWS:
         node = cast(fx.Node, node.args[0])
-    is_direct = node is softmax.args[0] and softmax.args[1] in (-1, node.meta["val"].dim() - 1)
-    if (fill := _fill(model, node)) is not None:
+    if any(one.target not in (aten.softmax.int, *_MAXIMA) for one in readers(node)):
+        return
+    is_softmax = softmax.target is aten.softmax.int
+    is_direct = is_softmax and node is softmax.args[0] and softmax.args[1] in (-1, node.meta["val"].dim() - 1)
+    if is_softmax and (fill := _fill(model, node)) is not None:
         scores, value, put = fill
         is_known = (
             node.target in _KNOWN and constant_value(model, cast(fx.Node, node.args[_KNOWN[node.target]])) is not None
@@ -186,11 +187,11 @@ def _distance(low: float, high: float) -> float:
 
 def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callable[[float], None]] | None:
     """The scores of which some become a number far below 0, the number, and what puts another one there."""
-    target, places = node.target, _FILLS.get(node.target)
+    target, places = node.target, FILLS.get(node.target)
     if target is aten.where.self:
         is_first = isinstance(node.args[1], fx.Node) and constant_value(model, node.args[1]) is not None
         target = aten.where.ScalarSelf if is_first else aten.where.ScalarOther
-        places = _FILLS[target]
+        places = FILLS[target]
     if places is None:
         return None
     scores, value = (node.args[place] for place in places)
@@ -200,7 +201,7 @@ def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callabl
 
     def put(filled: float) -> None:
         args = [filled if place == places[1] else arg for place, arg in enumerate(node.args)]
-        node.replace_all_uses_with(call(node, _OF_NUMBERS.get(target, target), *args))
+        node.replace_all_uses_with(call(node, OF_NUMBERS.get(target, target), *args))
 
     return scores, float(number.max()), put
 
@@ -236,7 +237,7 @@ def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[f
 
 def _factor(addend: fx.Node) -> fx.Node | None:
     """The factor of a number that stands for infinity, such as a mask that is an input."""
-    while addend.target in _VIEWS:
+    while addend.target in VIEWS:
         addend = cast(fx.Node, addend.args[0])
     factor = addend.args[1] if addend.target is aten.mul.Tensor else 0
     is_mask = isinstance(factor, int | float) and factor <= constant_masks.LEAST
@@ -280,7 +281,7 @@ def _chain(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, list[fx.Node]
     while node.meta["val"].dtype != torch.bool:
         inputs = [one for one in node.all_input_nodes if _number(model, one) is None]
         is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ()) or node.target is aten.to.dtype
-        if len(inputs) != 1 or not (is_pointwise or node.target in _VIEWS):
+        if len(inputs) != 1 or not (is_pointwise or node.target in VIEWS):
             return None
         if is_pointwise and inputs[0].meta["val"].shape != node.meta["val"].shape:
             return None

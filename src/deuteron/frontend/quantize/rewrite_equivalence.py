@@ -1,5 +1,6 @@
 """Compares the float model before and after the rewrites for quantization; later checks only see the rewritten one."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ TOLERANCE = 1e-4
 _NOISE = 1e-5
 """The relative change of float inputs and weights that may move an integer or a bool: rewrites round otherwise."""
 
+_SCALES = ("mul", "div")
+"""Operators whose constant factor a rewrite may round."""
+
+_NO_INT64 = "scale the integers down, compute them in the application, or build for a target without an Ethos-U"
+_NO_NAN = "correct the model or the sample; give rows of which a mask leaves out all scores to `torch.nan_to_num`"
 _WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
 
 
@@ -78,8 +84,11 @@ def checked(quantizer: Any, before: Callable[[], Sequence[Run]]) -> Any:
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             rewritten = source_propagation.keep_sources(model, quantizer.transform_for_annotation)
             source_propagation.fill(rewritten.graph)
+            nodes = flat(rewritten.graph.output_node().args[0])
             for run in before():
-                _compare(run, _outputs(Doubles(rewritten), run.inputs))
+                outputs = _outputs(Doubles(rewritten), run.inputs)
+                _need_representable(nodes, run.outputs, outputs)
+                _compare(run, outputs)
             return rewritten
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -113,7 +122,7 @@ class Doubles(fx.Interpreter):
 
 
 class _Noisy(Doubles):
-    """Runs a model as `Doubles` does, with random noise of this relative size on float inputs and weights."""
+    """Runs a model as `Doubles` does, with random noise of this relative size on float inputs, weights and factors."""
 
     def __init__(self, model: fx.GraphModule, size: float) -> None:
         super().__init__(model)
@@ -121,8 +130,16 @@ class _Noisy(Doubles):
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
-        is_given = n.op in ("placeholder", "get_attr") and isinstance(value, Tensor) and value.is_floating_point()
-        return value * (1 + self._size * torch.randn_like(value)) if is_given else value
+        is_given = n.op in ("placeholder", "get_attr") or (called(n) in _SCALES and any(map(_is_rounded, n.args)))
+        is_moved = is_given and isinstance(value, Tensor) and value.is_floating_point()
+        return value * (1 + self._size * torch.randn_like(value)) if is_moved else value
+
+
+def _is_rounded(factor: object) -> bool:
+    """Return True for a number whose product or quotient may round otherwise: no power of two."""
+    if isinstance(factor, bool) or not isinstance(factor, int | float):
+        return False
+    return math.frexp(abs(factor))[0] not in (0, 0.5)
 
 
 class _Ordered(Doubles):
@@ -152,6 +169,25 @@ def _outputs(model: Doubles, inputs: Inputs) -> list[object]:
     """Return the model's outputs with a fixed random seed; PyTorch's random state does not change."""
     with torch.no_grad(), seeded(0):
         return flat(model.run(*copies(inputs)))
+
+
+def _need_representable(nodes: Sequence[object], before: Sequence[object], after: Sequence[object]) -> None:
+    """Refuse NaN that a rewrite removes, as of a softmax whose mask leaves out all scores, and longer integers.
+
+    Raises:
+        UnsupportedError: naming the operator of the first output with NaN, or with integers that differ by 2**32.
+    """
+    for node, wanted, ours in zip(nodes, before, after, strict=True):
+        if not (isinstance(node, fx.Node) and isinstance(wanted, Tensor) and isinstance(ours, Tensor)):
+            continue
+        if wanted.shape != ours.shape or wanted.is_complex():
+            continue
+        if bool((wanted.isnan() & ~ours.isnan()).any()):
+            raise refusal(node, "gives NaN for a sample, which int8 does not have", _NO_NAN)
+        if wanted.dtype == ours.dtype == torch.int64:
+            off = ours - wanted
+            if off.any() and not (off % 2**32).any():
+                raise refusal(node, "depends on integers beyond 32 bits, which the target does not have", _NO_INT64)
 
 
 def _compare(before: Run, after: Sequence[object]) -> None:

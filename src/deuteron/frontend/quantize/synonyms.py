@@ -269,6 +269,28 @@ def _masked(node: fx.Node, kept: fx.Node, x: fx.Node) -> fx.Node:
     return call(node, aten.where.ScalarOther, kept, x, 0)
 
 
+def _of_bools(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A comparison of bools as logic: `a < b` is `~a & b`."""
+    a, b = cast("tuple[fx.Node, fx.Node]", node.args)
+    if not all(one.meta["val"].dtype == torch.bool for one in (a, b)):
+        return None
+    name = called(node)
+    if name in ("eq", "ne"):
+        differ = call(node, aten.logical_xor.default, a, b)
+        return differ if name == "ne" else call(node, aten.logical_not.default, differ)
+    less, greater = (a, b) if name in ("lt", "le") else (b, a)
+    either = aten.logical_and.default if name in ("lt", "gt") else aten.logical_or.default
+    return call(node, either, call(node, aten.logical_not.default, less), greater)
+
+
+def _of_bool_and_number(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A comparison of a bool with 0 or 1, as the bool or its opposite."""
+    x, number = cast("tuple[fx.Node, float]", node.args)
+    if x.meta["val"].dtype != torch.bool or number not in (0, 1):
+        return None
+    return x if (number == 1) == (called(node) == "eq") else call(node, aten.logical_not.default, x)
+
+
 def _split(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
     """The slices of a tensor between given places, or as many of nearly one size."""
     x, dim = node.args[0], cast(int, (*node.args, 0)[2])
@@ -461,6 +483,9 @@ def _of_one_number(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
+    **dict.fromkeys((aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor), _of_bools),
+    **dict.fromkeys((aten.eq.Tensor, aten.ne.Tensor), _of_bools),
+    **dict.fromkeys((aten.eq.Scalar, aten.ne.Scalar), _of_bool_and_number),
     **dict.fromkeys((aten.fmax.default, aten.max.other), _as(aten.maximum.default)),
     **dict.fromkeys((aten.fmin.default, aten.min.other), _as(aten.minimum.default)),
     aten.aminmax.default: _both_extremes,

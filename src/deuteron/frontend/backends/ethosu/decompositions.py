@@ -11,6 +11,7 @@ from torch import fx
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize import recurrent
 from deuteron.frontend.quantize.arithmetic import WITHOUT_AXES
+from deuteron.frontend.quantize.attention import attention
 from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers, replace, value_of
 
 aten = torch.ops.aten
@@ -59,6 +60,15 @@ def _separate_scaled_weights(model: fx.GraphModule) -> None:
 
 
 _CONVOLUTIONS = frozenset({aten.conv1d.default, aten.conv2d.default})
+
+
+def _attended(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Attention without heads, whose samples the backend would take for heads."""
+    return None if node.meta["val"].dim() == _OF_HEADS else attention(model, node)
+
+
+_OF_HEADS = 4
+"""The axes of attention with heads."""
 
 
 def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
@@ -183,6 +193,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.max_pool2d.default: _unmoved,
     aten.relu6.default: _hardtanh,
     aten.relu6_.default: _hardtanh,
+    aten.scaled_dot_product_attention.default: _attended,
     **dict.fromkeys((aten.reshape.default, aten.view.default, aten.squeeze.dim), _without_row),
     **WITHOUT_AXES,
     **dict.fromkeys(_COMPARISONS, _compared),

@@ -116,13 +116,23 @@ def quantizer(npu: EthosU, options: BuildOptions) -> Any:
     from executorch.backends.arm import quantizer as arm
     from executorch.backends.arm.quantizer.arm_quantizer import get_symmetric_a8w4_quantization_config
 
+    from deuteron.frontend.quantize.annotations import share_earlier  # here, because torchao is not quiet
+
     if options.activations is Activations.INT16:
         config: Any = arm.get_symmetric_a16w8_quantization_config()
     elif options.weights is WeightValues.INT4:
         config = get_symmetric_a8w4_quantization_config(is_qat=False)
     else:
         config = arm.get_symmetric_quantization_config()
-    made = arm.EthosUQuantizer(compile_spec(npu, options.vela))
+    base: Any = arm.EthosUQuantizer
+
+    class SharesEarlier(base):
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            annotated: fx.GraphModule = base.annotate(self, model)
+            share_earlier(annotated)
+            return annotated
+
+    made = SharesEarlier(compile_spec(npu, options.vela))
     made.set_global(config)
     return made
 

@@ -22,15 +22,16 @@ matrix products and data movement are decomposed otherwise. Such an activation i
 follows an elementwise operator, which Vela decomposes in the same way.
 
 Outputs. Vela drops an output that a transpose gives and another transpose reads. The second one reads the operand of
-the first instead.
+the first instead. With reshapes between the two, an operator separates the output from its reader.
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
 slice, matrix products also that of a reshaped slice. They also overwrite the tensor that they are padded or
-concatenated with. On Ethos-U85, sums lose that offset too. An accelerator without minima computes `-1 - x`, the
-maximum of that, and `-1 - x` again. Vela gives both subtractions the shapes of tensors instead of the operator's. A
-tensor has the shape of the last reshape that reads it, and a transpose that only moves axes of size 1 counts as a
-reshape. If one follows the minimum or reads its operand, the subtraction broadcasts some values over others. Vela
-crashes for minima with more than four axes, so these are reshaped to four.
+concatenated with. Those of a sum read it with the shape of the summed tensor. On Ethos-U85, sums lose that offset too.
+An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela gives both subtractions
+the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape that reads it, and a
+transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads its operand, the
+subtraction broadcasts some values over others. Vela crashes for minima with more than four axes, so these are reshaped
+to four.
 
 Choices. Vela writes a choice as three logical operators with the shapes of tensors. An operand that a reshape reads too
 would have the shape of that reshape. The condition is -1 where it is true, but Vela makes it 1 if it is an output too.
@@ -115,7 +116,11 @@ def _separate_biases(module: fx.GraphModule) -> None:
 
 
 def _is_transposed_output(node: fx.Node) -> bool:
-    return kind_of(node) == "TRANSPOSE" and any(user.op == "output" for user in node.users)
+    return kind_of(node) == "TRANSPOSE" and _is_output(node)
+
+
+def _is_output(node: fx.Node) -> bool:
+    return any(user.op == "output" for user in node.users)
 
 
 def _join_transposes(second: fx.Node) -> None:
@@ -214,7 +219,8 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
             yield source, node
     elif kind in _REDUCTIONS:
         source = node.all_input_nodes[0]
-        if kind_of(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
+        is_shared = kind == "REDUCE_MIN" and _has_other_readers(source)
+        if kind_of(source) == "SLICE" or is_shared or _is_of_sum(source):
             yield source, node
     elif kind == "MATMUL" and not chains:
         for operand in node.all_input_nodes:
@@ -225,6 +231,8 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
                 yield source, reader
     elif kind in _RESHAPES and kind_of(node.all_input_nodes[0]) == "REDUCE_MIN":
         yield node.all_input_nodes[0], node
+    elif kind == "TRANSPOSE":
+        yield from _reshaped_outputs(node)
     elif kind in ("PAD", "CONCAT"):
         for source in node.all_input_nodes:
             before = next(iter(source.all_input_nodes), source)
@@ -234,6 +242,18 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
             is_product = not chains and _is_product(source)
             if is_transposed or is_multiplied or is_chained or is_product or kind_of(source) in _REDUCTIONS:
                 yield source, node
+
+
+def _reshaped_outputs(transpose: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
+    """Yield the outputs between a transpose and another one before it, from which only reshapes separate it."""
+    reader, source, found = transpose, transpose.all_input_nodes[0], list[tuple[fx.Node, fx.Node]]()
+    while kind_of(source) == "RESHAPE":
+        found += [(source, reader)] if _is_output(source) else []
+        reader, source = source, source.all_input_nodes[0]
+    if kind_of(source) == "TRANSPOSE":
+        yield from found
+        if _is_output(source):
+            yield source, reader
 
 
 def _wrongly_chained(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
@@ -259,6 +279,13 @@ def _is_product(source: fx.Node) -> bool:
     while kind_of(source) in ("RESCALE", "RESHAPE"):
         source = source.all_input_nodes[0]
     return kind_of(source) == "MATMUL"
+
+
+def _is_of_sum(source: fx.Node) -> bool:
+    """Return True for a sum, or an activation that Vela fuses with it, also reshaped."""
+    while kind_of(source) in ("RESCALE", "RESHAPE", *_ACTIVATIONS):
+        source = source.all_input_nodes[0]
+    return kind_of(source) == "REDUCE_SUM"
 
 
 def _has_other_readers(source: fx.Node) -> bool:
