@@ -29,10 +29,11 @@ _STRIDE = 8
 """Distance in bins between the range limits that the method `mse` tries."""
 
 
-LEAST_SCALE, LEAST_CHANNEL_SCALE = 2**-30, 2**-23
+LEAST_SCALE, LEAST_CHANNEL_SCALE = 2**-24, 2**-23
 """The least scales of tensors, and of channels of weights, of which biases have multiples.
 
-NXP's quantizer has 2**-12 for tensors and Arm's 2**-16 for both: many steps of small numbers.
+NXP's quantizer has 2**-12 for tensors and Arm's 2**-16 for both: many steps of small numbers. Below 2**-24, an int8
+value of a tensor with the scale 1 exceeds 32 bits when it is rescaled, which TOSA leaves undefined.
 """
 
 

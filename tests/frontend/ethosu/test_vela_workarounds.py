@@ -299,6 +299,28 @@ def cloned() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Cloned().eval(), (torch.randn(4, 16), 5 * torch.randn(4, 16)), api.BuildOptions()
 
 
+class ConstantImages(nn.Module):
+    """Images that are constants, added and joined: in PyTorch's order, and so transposed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList((nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 4, 3), nn.Conv2d(16, 4, 3)))
+        self.register_buffer("image", torch.linspace(-1, 1, 8 * 36).reshape(1, 8, 6, 6))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        first, of_added, of_joined = self.layers
+        y = first(x).tanh()
+        shifted = torch.zeros_like(y)
+        shifted[:-1, :4] = y[1:, :4]
+        return of_added(y + self.image), of_joined(torch.cat([shifted, self.image.flip(3).expand_as(y)], 1))
+
+
+def constant_images() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`ConstantImages` with its input of two samples."""
+    torch.manual_seed(0)
+    return ConstantImages().eval(), (torch.randn(2, 3, 6, 6),), api.BuildOptions()
+
+
 def chosen() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Chosen` with its inputs."""
     torch.manual_seed(0)
@@ -392,7 +414,7 @@ BUILDS = [
     (make, target)
     for make in (
         *(pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid, chosen, lengths),
-        *(planes, totals, cloned),
+        *(planes, totals, cloned, constant_images),
     )
     for target in TARGETS
 ]
@@ -404,7 +426,7 @@ BUILDS = [
         BUILDS,
         BUILDS[0],
         *((make, "ethos-u85-256") for make in (attention, chosen, lengths, cloned)),
-        *((make, "ethos-u55-128") for make in (shifted, pyramid, planes, totals, cloned)),
+        *((make, "ethos-u55-128") for make in (shifted, pyramid, planes, totals, cloned, constant_images)),
     ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:

@@ -148,7 +148,7 @@ class Identity:
             ("bytes of a block", self.block_bytes, self.block_bytes in _BLOCK_BYTES, "a multiple of 4, 256 to 65536"),
             ("rate of ticks", self.ticks_hz, self.ticks_hz > 0, "above 0 Hz"),
             ("number of events that fit", self.event_capacity, self.event_capacity <= _MOST_EVENTS, "at most 2^20"),
-            ("unit of ticks", self.tick_unit, isinstance(self.tick_unit, TickUnit), "0 to 2"),
+            ("unit of ticks", self.tick_unit, self.tick_unit in tuple(TickUnit), "0 to 2"),
             ("name", repr(self.board), self.board.isascii() and self.board.isprintable(), "printable ASCII"),
         ):
             if not is_allowed:

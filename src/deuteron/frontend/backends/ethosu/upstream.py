@@ -24,7 +24,13 @@ from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import lowering_record as recordings
 from deuteron.frontend import upstream_caches
-from deuteron.frontend.backends.ethosu import activations, integers, negation_scales, unchanged_results
+from deuteron.frontend.backends.ethosu import (
+    activations,
+    constant_transposes,
+    integers,
+    negation_scales,
+    unchanged_results,
+)
 from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
 from deuteron.frontend.backends.ethosu.stripe_writer import copied
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
@@ -265,6 +271,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         passes.insert_passes_before(MatchArgDtypePass, [_stored_dtypes()])
         module = to_tosa(passes, exported_program, graph_module)
         chains = not passes.tosa_spec.is_U55_subset  # the backend's flag also covers Ethos-U65
+        constant_transposes.fold(module, exported_program)
         separate(module, chains=chains)
         latest[:] = [copied(module), chains]
         return module
