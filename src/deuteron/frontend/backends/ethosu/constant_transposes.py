@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from torch import fx
+from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
@@ -23,7 +23,7 @@ def fold(module: fx.GraphModule, program: ExportedProgram) -> None:
         if kind_of(node) != "TRANSPOSE" or not is_param_node(program, source := node.all_input_nodes[0]):
             continue
         axes = cast("Sequence[int]", node.args[1])
-        data = get_param_tensor(program, source)
+        data = cast("Tensor", get_param_tensor(program, source))
         name = f"{source.name}_{'_'.join(map(str, axes))}"
         with module.graph.inserting_before(next(iter(module.graph.nodes))):
             made = create_constant_placeholder(
