@@ -30,7 +30,7 @@ from deuteron.tflite.encode import encode
 
 ACCELERATORS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-512", "ethos-u85-256")
 MODES = ("Shared_Sram", "Sram_Only")
-PARTS = (0.75, 0.5, 0.35)
+PARTS = (0.92, 0.75, 0.5, 0.35)
 """Budgets, as parts of the SRAM that Vela needs alone."""
 
 

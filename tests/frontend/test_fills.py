@@ -81,6 +81,7 @@ def test_a_number_that_shows_stays(function: Callable[[Tensor], Tensor]) -> None
 
 
 FAR = torch.zeros(8).masked_fill(MASK, -torch.inf)
+ROW = torch.tensor([[True], [False], [False], [False]])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,27 @@ def test_a_mask_that_is_added_before_a_maximum_comes_near(function: Callable[[Te
     assert is_near == all(value.abs().max() < 20 for value in sums)
 
 
-ROW = torch.tensor([[True], [False], [False], [False]])
+BIASED = torch.where(MASK, -1e9, -8 * torch.arange(8.0))
+"""A mask with values for the scores that are kept, as of linear biases."""
+
+
+def _shared(x: Tensor) -> Tensor:
+    mask = torch.zeros(SHAPE).masked_fill(MASK & (x < 9), -1e9)
+    return (x + mask).argmax(1) + (40 * x + mask).softmax(1).amax(1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x + BIASED).argmax(1),
+        lambda x: (x + BIASED).softmax(1),
+        lambda x: (y := x + FAR.clamp(min=-1e9)).amax(1, keepdim=True) + y.softmax(1),
+        lambda x: (x + torch.where(ROW, -1000.0, FAR.clamp(min=-1000))).amax(1).gt(-500).float(),
+        _shared,
+    ],
+)
+def test_readers_of_one_mask_all_leave_out_what_it_masks(function: Callable[[Tensor], Tensor]) -> None:
+    left(lambda model: masks.write(model, lambda: [(torch.randn(SHAPE),) for _ in range(9)]), function, SHAPE)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ static __attribute__((noinline)) void padded_rows(const dtn_cm_block_t *block, s
     dtn_cm_lanes_t lanes = common_lanes(block->scale);
     two_channels_t two = {.tail = depth - (are_two ? 16 : 32), .x = input, .rows = rows};
     for (size_t j = 0; j < block->count; j += DTN_MVE_LANES) {
-        /* Behind the last four channels less than four are left: they are made with those before once more. */
+        /* Behind the last four channels fewer than four are left: they are made with those before once more. */
         const size_t first = block->count - j < DTN_MVE_LANES ? block->count - DTN_MVE_LANES : j;
         const size_t at = factors.step == 0 ? 0 : first;
         two.w = block->weights + first / 2 * pair;
@@ -119,7 +119,7 @@ static __attribute__((noinline)) void multiply_padded(const dtn_cm_product_t *p,
 {
     int8_t buffer[DTN_CM_PADDED_BYTES];
     const size_t wide = dtn_cm_padded_bytes(block->depth);
-    const bool are_copied = p->input_pitch != wide;
+    const bool are_copied = p->input_pitch != wide || block->depth != wide;
     const size_t most = are_copied ? sizeof buffer / wide : DTN_CM_PADDED_ROWS;
     size_t count;
     for (size_t row = 0; row < p->rows; row += count) {

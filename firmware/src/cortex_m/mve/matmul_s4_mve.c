@@ -1,5 +1,5 @@
 #include "../packed_weights.h"
-/* Both weights of each byte of a packed row, which %[v] has nothing to do with. */
+/* Both weights of each byte of a packed row. %[v] is unused: the channels share bytes. */
 #define DTN_CM_UNPACK(low, high)                                                                                       \
     "vshl.i8 " low ", " high ", #4\n"                                                                                  \
     "vrshr.s8 " high ", " high ", #4\n"                                                                                \

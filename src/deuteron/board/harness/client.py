@@ -259,8 +259,8 @@ class Client:
     def _block_bytes(self) -> int:
         return 256 if self._identity is None else self._identity.block_bytes
 
-    def _receive(self, seconds: float) -> tuple[tuple[int, int, int, bytes] | None, bool]:
-        """Return version, status, session and data of the current reply, if it came; and if a frame was damaged."""
+    def _receive(self, seconds: float) -> tuple[tuple[int, int, int, bool, bytes] | None, bool]:
+        """Return version, status, session, if it is to the request, and data of a reply; and if a frame was damaged."""
         is_damaged = False
         data = self._line.receive(max(0.0, seconds))
         self._count(data)
@@ -279,12 +279,15 @@ class Client:
             # A processor that has stopped reports the last request that it accepted, or none since it started.
             is_stopped = status == Status.FAULT and (self._is_connecting or session in (0, self._session))
             if (sequence, session) == (self._sequence, self._session) or is_stopped:
-                return (version, status, session, content[HEADER.size :]), False
+                is_current = sequence == self._sequence
+                return (version, status, session, is_current, content[HEADER.size :]), False
             # Replies to requests that were sent twice, or to another host, are not for this request.
             is_damaged |= status == Status.DAMAGED and session == 0
         return None, is_damaged
 
-    def _checked(self, command: Command, version: int, status: int, session: int, data: bytes) -> bytes:
+    def _checked(
+        self, command: Command, version: int, status: int, session: int, is_current: bool, data: bytes
+    ) -> bytes:
         """Return the data of a reply, or raise the error that it reports."""
         if version != VERSION or status == Status.OTHER_VERSION:
             raise BoardError(
@@ -311,7 +314,7 @@ class Client:
                 where=self._line.name,
                 hint="look up the addresses in `firmware.map`, and reset the board",
             )
-            error.step = step if command == Command.RUN and not restarted else None
+            error.step = step if command == Command.RUN and is_current and not restarted else None
             raise error
         name = Status(status).name if status in Status.__members__.values() else f"status {status}"
         raise BoardError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import Value
 from deuteron.board.harness.client import Client, FaultError, RestartedError
-from deuteron.board.harness.protocol import STEP_EVENT, Area, Identity, RunResult, TickUnit
+from deuteron.board.harness.protocol import ALL_STEPS, STEP_EVENT, Area, Identity, RunResult, TickUnit
 from deuteron.board.host_executor import error_text
 from deuteron.errors import BoardError, FormatError, InputError
 
@@ -169,10 +169,10 @@ class BoardProgram:
         )
         return BoardRun(outputs, result, client.events(result))
 
-    def run_steps(self) -> RunResult:
-        """Run the program; a fault names the step."""
+    def run_steps(self, *, stop: int = ALL_STEPS, resume: bool = False) -> RunResult:
+        """Run steps, as `Client.run` does; a fault names the step."""
         try:
-            return self.client.run()
+            return self.client.run(stop=stop, resume=resume)
         except FaultError as e:
             if e.step is None:
                 raise

@@ -15,7 +15,7 @@ HEADER = struct.Struct("<BBHI")
 EVENT = struct.Struct("<4I")
 _RUN = struct.Struct("<7I")
 _IDENTITY = struct.Struct("<4I32s14I24s")
-_FAULT = struct.Struct("<9I")
+_FAULT_WORDS = 8
 
 _BLOCK_BYTES = range(256, (1 << 16) + 1, 4)
 """Sizes of a block that a board may have."""
@@ -192,12 +192,16 @@ class RunResult:
 _EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}
 
 
-def fault_text(data: bytes) -> tuple[str, int]:
-    """Return a description of a fault, and the completed steps of the run, from the data of its report."""
-    if len(data) != _FAULT.size:
-        return f"{len(data)} bytes of unknown form", 0
-    exception, cfsr, hfsr, mmfar, bfar, stack, pc, link, steps = _FAULT.unpack(data)
+def fault_text(data: bytes) -> tuple[str, int | None]:
+    """Return a description of a fault, and the completed steps of the run, from the data of its report.
+
+    Older images do not send the steps.
+    """
+    words = struct.unpack_from(f"<{len(data) // 4}I", data)
+    if len(data) % 4 or len(words) not in (_FAULT_WORDS, _FAULT_WORDS + 1):
+        return f"{len(data)} bytes of unknown form", None
+    exception, cfsr, hfsr, mmfar, bfar, stack, pc, link = words[:_FAULT_WORDS]
     name = _EXCEPTIONS.get(exception, f"no handler for exception {exception}")
     address = f", address 0x{bfar:08X}" if cfsr >> 15 & 1 else f", address 0x{mmfar:08X}" if cfsr >> 7 & 1 else ""
     registers = f"pc 0x{pc:08X}, lr 0x{link:08X}, sp 0x{stack:08X}, cfsr 0x{cfsr:08X}, hfsr 0x{hfsr:08X}"
-    return f"{name}{address}, {registers}", steps
+    return f"{name}{address}, {registers}", words[_FAULT_WORDS] if len(words) > _FAULT_WORDS else None

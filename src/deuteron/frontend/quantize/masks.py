@@ -39,10 +39,12 @@ class _Mask:
     """A mask on the scores of a softmax.
 
     Attributes:
-        reader: the softmax, or a maximum or its place.
+        reader: the softmax, or an amax or argmax.
         scores: its operand without the mask.
-        number: gives the number that replaces scores or is added to them, from the range of the scores.
-        put: makes the model use that number.
+        holder: the operator that has the number. All masks with one holder use the lowest of their numbers.
+        of_holder: the reader of the holder that belongs to this mask.
+        put: makes the model use a number.
+        addend: the mask if it is added, with values for scores that are kept, too.
         is_constant: the mask is the same in each run, and the Cortex-M has an operator for it.
         factor: the factor of an added product whose other factor stands for infinity. It has two values, and one
             of them masks scores.
@@ -50,8 +52,10 @@ class _Mask:
 
     reader: fx.Node
     scores: fx.Node
-    number: Callable[[float, float], float]
+    holder: fx.Node
+    of_holder: fx.Node
     put: Callable[[float], None]
+    addend: fx.Node | None = None
     is_constant: bool = False
     factor: fx.Node | None = None
 
@@ -71,22 +75,19 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
     masks = [mask for mask in masks if not (has_operator and mask.is_constant)]
     if not masks:
         return
-    measured = [node for mask in masks for node in (mask.scores, mask.reader)]
-    ranges = _Ranges(model, measured, [mask.factor for mask in masks if mask.factor])
+    ranges = _Ranges(model, masks)
     for batch in batches():
         with torch.no_grad():
             ranges.run(*copies(batch))
-    for mask in masks:
-        low, high = ranges.found[mask.scores]
-        number = mask.number(low, high) - _margin(mask.reader, high - low)
-        if mask.reader.target is aten.amax.default and ranges.found[mask.reader][0] <= LEAST:
-            continue  # it returns a masked score
-        if mask.factor is None:
-            mask.put(number)
-        elif len(values := sorted(ranges.values[mask.factor])) == 2 and values[0] == 0:
-            _choose(mask, values[1] / 2, number)
+    for holder in dict.fromkeys(mask.holder for mask in masks):
+        own = [mask for mask in masks if mask.holder is holder]
+        if own[0].factor is None:
+            if all(map(ranges.may_change, own)) and {*readers(holder)} <= {mask.of_holder for mask in own}:
+                own[0].put(min(map(ranges.number, own)))
+        elif len(values := sorted(ranges.values[own[0].factor])) == 2 and values[0] == 0:
+            _choose(own[0].factor, values[1] / 2, min(map(ranges.number, own)))
         elif has_operator:
-            _need_small(mask.factor)
+            _need_small(own[0].factor)
     model.graph.eliminate_dead_code()
     model.recompile()
 
@@ -99,23 +100,42 @@ def _margin(reader: fx.Node, spread: float) -> float:
 
 
 class _Ranges(fx.Interpreter):
-    """Runs a model, and keeps the least and largest finite value of some of its nodes, and up to 3 values of others."""
+    """Runs a model, and keeps ranges of scores, of values added to kept scores, and up to 3 values of factors."""
 
-    def __init__(self, model: fx.GraphModule, nodes: Sequence[fx.Node], factors: Sequence[fx.Node]) -> None:
+    def __init__(self, model: fx.GraphModule, masks: Sequence[_Mask]) -> None:
         super().__init__(model)
-        self.found = dict.fromkeys(nodes, (0.0, 0.0))
-        self.values: dict[fx.Node, set[float]] = {node: set() for node in factors}
+        self._scores = {mask.scores: (0.0, 0.0) for mask in masks}
+        self._kept = {mask.addend: 0.0 for mask in masks if mask.addend}
+        self._returned = {mask.reader: math.inf for mask in masks if mask.reader.target is aten.amax.default}
+        self.values: dict[fx.Node, set[float]] = {mask.factor: set() for mask in masks if mask.factor}
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
-        if n in self.found:
-            low, high = self.found[n]
+        if n in self._scores:
+            low, high = self._scores[n]
             finite = value[value.isfinite()]
             if finite.numel():
-                self.found[n] = min(low, float(finite.min())), max(high, float(finite.max()))
+                self._scores[n] = min(low, float(finite.min())), max(high, float(finite.max()))
+        if n in self._kept:
+            kept = value[value > constant_masks.LEAST]
+            self._kept[n] = min(self._kept[n], float(kept.min())) if kept.numel() else self._kept[n]
+        if n in self._returned:
+            self._returned[n] = min(self._returned[n], float(value.min()))
         if n in self.values and len(self.values[n]) < 3:
             self.values[n].update(map(float, value.unique()[:3]))
         return value
+
+    def may_change(self, mask: _Mask) -> bool:
+        """Return True unless the mask's reader returns a masked score."""
+        return self._returned.get(mask.reader, math.inf) > constant_masks.LEAST
+
+    def number(self, mask: _Mask) -> float:
+        """Return a number that is far enough below the scores."""
+        low, high = self._scores[mask.scores]
+        if mask.addend is None and mask.factor is None:
+            return low - _margin(mask.reader, high - low)
+        low += 0.0 if mask.addend is None else self._kept[mask.addend]
+        return low - high - _margin(mask.reader, high - low)
 
 
 def _scaled_before(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
@@ -153,13 +173,15 @@ def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
     if any(one.target not in (aten.softmax.int, *_MAXIMA) for one in readers(node)):
         return
     is_softmax = softmax.target is aten.softmax.int
+    are_softmaxes = all(one.target is aten.softmax.int for one in readers(node))
     is_direct = is_softmax and node is softmax.args[0] and softmax.args[1] in (-1, node.meta["val"].dim() - 1)
-    if is_softmax and (fill := _fill(model, node)) is not None:
+    if are_softmaxes and (fill := _fill(model, node)) is not None:
         scores, value, put = fill
         is_known = (
             node.target in _KNOWN and constant_value(model, cast(fx.Node, node.args[_KNOWN[node.target]])) is not None
         )
-        yield _Mask(softmax, scores, lambda low, _: low, put, is_direct and is_known and value <= LEAST)
+        is_constant = is_direct and is_known and value <= LEAST
+        yield _Mask(softmax, scores, node, softmax, put, is_constant=is_constant)
     elif node.target is aten.add.Tensor and not node.kwargs:
         a, b = node.args
         for scores, addend in ((a, b), (b, a)):
@@ -168,10 +190,11 @@ def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
             value, factor = constant_value(model, addend), _factor(addend)
             is_constant = is_direct and addend is b and value is not None and bool((value <= LEAST).any())
             if put := _added(model, node, addend):
-                yield _Mask(softmax, scores, _distance, put, is_constant)
+                holder = addend if _fill(model, addend) is not None else node
+                yield _Mask(softmax, scores, holder, softmax if holder is node else node, put, addend, is_constant)
                 return
             if factor is not None:
-                yield _Mask(softmax, scores, _distance, lambda _: None, factor=factor)
+                yield _Mask(softmax, scores, factor, node, lambda _: None, factor=factor)
                 return
 
 
@@ -179,10 +202,6 @@ def _is_mask_added(model: fx.GraphModule, node: fx.Node) -> bool:
     """True for a sum of scores and an addend that masks some of them."""
     addends = [one for one in node.args if isinstance(one, fx.Node)]
     return not node.kwargs and any(_added(model, node, one) or _factor(one) for one in addends)
-
-
-def _distance(low: float, high: float) -> float:
-    return low - high
 
 
 def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callable[[float], None]] | None:
@@ -264,9 +283,8 @@ def _products(factor: fx.Node) -> list[fx.Node]:
     return [one for one in products if isinstance(one.args[1], int | float) and one.args[1] <= constant_masks.LEAST]
 
 
-def _choose(mask: _Mask, threshold: float, number: float) -> None:
+def _choose(factor: fx.Node, threshold: float, number: float) -> None:
     """Add a number where the factor of a mask is above a threshold, and nothing elsewhere."""
-    factor = cast(fx.Node, mask.factor)
     for product in _products(factor):
         is_left_out = call(product, aten.gt.Scalar, factor, threshold)
         product.replace_all_uses_with(call(product, aten.where.Scalar, is_left_out, number, 0.0))

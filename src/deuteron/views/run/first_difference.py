@@ -111,7 +111,7 @@ class _Search:
         self._program.client.reset()
         for before in self._history:
             self._program.write_inputs(before)
-            self._program.checked(self._program.client.run())
+            self._program.checked(self._program.run_steps())
         self._program.write_inputs(self._sample)
 
     def step_by_step(self) -> StepDifference | None:
@@ -131,7 +131,7 @@ class _Search:
 
     def _run(self, stop: int, *, resume: bool = False) -> int:
         """Run until `stop` steps are complete; return how many are, which may be more."""
-        done = self._program.checked(self._program.client.run(stop=stop, resume=resume)).step
+        done = self._program.checked(self._program.run_steps(stop=stop, resume=resume)).step
         if done < stop:
             raise BoardError(
                 f"the board stopped after {done:,} steps, not {stop:,}", where=self._program.client.line.name
