@@ -8,7 +8,7 @@ from deuteron.board.toolchain import Toolchain
 
 CYCLES = {
     "cortex-m33": (1.1, 1.5),
-    "cortex-m55": (1.0, 1.4),
+    "cortex-m55": (1.0, 1.5),
 }
 """Least and most estimated cycles per counted instruction of a large layer."""
 
@@ -29,7 +29,7 @@ def test_the_bench_tells_what_is_wrong() -> None:
     slow = cortex_m.Result("a layer", "an547", 100, 900, cycles=0, cmsis_nn=1000, plain_c=1000, right=True)
     assert cortex_m.problems([slow]) == [
         "a layer on an547: 900 instructions, 800 are allowed",
-        "an547: 0.900 of CMSIS-NN's instructions, 0.55 are allowed",
+        "an547: 0.900 of CMSIS-NN's instructions, 0.5 are allowed",
     ]
     uncounted = cortex_m.Result("a layer", "an547", 1, 9, cycles=0, cmsis_nn=None, plain_c=None, right=True)
     assert uncounted.problems() == []
