@@ -225,7 +225,7 @@ static uint8_t run(dtn_harness_t *harness, uint32_t bytes)
         return DTN_HARNESS_RUN_STATE;
     }
     dtn_run_request_t request = {.stop = words[1], .is_continued = is_continued};
-    harness->run = dtn_runner_run(executor, &request);
+    dtn_runner_run(executor, &request, &harness->run);
     harness->is_resumable = harness->run.error == ENONE;
     return DTN_HARNESS_OK;
 }

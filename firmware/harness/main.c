@@ -41,7 +41,7 @@ static uint32_t tick_unit(const dtn_harness_image_t *image)
                      : "cc");
     uint32_t ticks = dtn_port_ticks() - start;
     uint32_t tolerance = image->loop_ticks / 16; /* for the calls around the loop */
-    bool is_right = ticks + tolerance >= image->loop_ticks && ticks <= image->loop_ticks + tolerance;
+    bool is_right = ticks - image->loop_ticks + tolerance <= 2 * tolerance;
     return image->loop_ticks == 0 || is_right ? image->tick_unit : DTN_HARNESS_NO_UNIT;
 }
 

@@ -38,10 +38,8 @@ static NeutronError run_steps(dtn_executor_t *executor, const dtn_run_request_t 
 
 static NeutronError run(dtn_executor_t *executor, const dtn_run_request_t *request)
 {
-    bool is_whole = !request->is_continued && request->stop == UINT32_MAX;
-    bool are_steps_shown = dtn_port_trigger != NULL && dtn_executor_step != NULL;
-    return is_whole && !are_steps_shown ? dtn_executor_run(executor, request->inputs, request->outputs)
-                                        : run_steps(executor, request);
+    return dtn_executor_step == NULL ? dtn_executor_run(executor, request->inputs, request->outputs)
+                                     : run_steps(executor, request);
 }
 
 static uint32_t events_lost(const dtn_executor_t *executor)
@@ -54,23 +52,18 @@ static uint32_t events_lost(const dtn_executor_t *executor)
 #endif
 }
 
-dtn_harness_run_t dtn_runner_run(dtn_executor_t *executor, const dtn_run_request_t *request)
+void dtn_runner_run(dtn_executor_t *executor, const dtn_run_request_t *request, dtn_harness_run_t *result)
 {
     trigger(DTN_TRIGGER_RUN, true);
-    uint32_t start = dtn_port_ticks();
-    NeutronError error = run(executor, request);
-    uint32_t stop = dtn_port_ticks();
+    result->start = dtn_port_ticks();
+    result->error = (uint32_t)run(executor, request);
+    result->stop = dtn_port_ticks();
     trigger(DTN_TRIGGER_RUN, false);
     trigger(DTN_TRIGGER_STEP, false);
-    return (dtn_harness_run_t){
-        .error = (uint32_t)error,
-        .step = executor->step,
-        .start = start,
-        .stop = stop,
-        .stack_used = dtn_stack_used(),
-        .events = executor->event_count,
-        .lost = events_lost(executor),
-    };
+    result->step = executor->step;
+    result->stack_used = dtn_stack_used();
+    result->events = executor->event_count;
+    result->lost = events_lost(executor);
 }
 
 NeutronError dtn_runner_reset(dtn_executor_t *executor)

@@ -20,8 +20,8 @@ typedef struct {
 } dtn_run_request_t;
 
 /** Runs until at least `stop` steps are complete, or all: the executor completes some of them together. Drives the
- * pins of an energy meter (`dtn_port_trigger`), and measures. */
-dtn_harness_run_t dtn_runner_run(dtn_executor_t *executor, const dtn_run_request_t *request);
+ * pins of an energy meter (`dtn_port_trigger`), and writes what was measured to `result`. */
+void dtn_runner_run(dtn_executor_t *executor, const dtn_run_request_t *request, dtn_harness_run_t *result);
 
 /** Resets the state, if the program has one. */
 NeutronError dtn_runner_reset(dtn_executor_t *executor);

@@ -142,7 +142,7 @@ static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const te
         .outputs = outputs->count == 0 ? NULL : outputs->buffers,
         .stop = UINT32_MAX,
     };
-    *run = dtn_runner_run(executor, &request);
+    dtn_runner_run(executor, &request, run);
     if (run->error != ENONE) {
         print_error((NeutronError)run->error, "run ", number);
         return false;

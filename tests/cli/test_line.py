@@ -20,7 +20,7 @@ from deuteron.board import build_directory as directories
 from deuteron.board import image
 from deuteron.board.harness.client import Client
 from deuteron.board.harness.program import BoardRun
-from deuteron.board.harness.protocol import Identity, RunResult
+from deuteron.board.harness.protocol import ALL_STEPS, Identity, RunResult
 from deuteron.board.host_executor import HostExecutor
 from deuteron.builds import manifest as manifests
 from deuteron.views.run import line as lines
@@ -140,7 +140,7 @@ def test_a_search_that_fails_keeps_the_comparison(
 
     class Restarting(lines.Client):
         def run(self, **options: object) -> RunResult:
-            if "stop" in options:
+            if options["stop"] != ALL_STEPS:
                 device.restart_at(0)
             return super().run(**options)
 
