@@ -40,8 +40,10 @@ ALL_FILES = api.BuildOptions(intermediates=True, dump_kernel_selection_code=True
 """The program that is built without options, and every file that can be written with it."""
 
 
-def model(name: str, *, target: str = api.DEFAULT_TARGET, options: api.BuildOptions = ALL_FILES) -> Path:
-    """The build directory of an example model."""
+def model(name: str, *, target: str = api.DEFAULT_TARGET, options: api.BuildOptions | None = None) -> Path:
+    """The build directory of an example model, by default with all files that the target has."""
+    if options is None:
+        options = api.BuildOptions() if target.startswith("ethos-u") else ALL_FILES
     return kept(
         ("model", name, target, options),
         lambda output: api.build_model(name, target=target, output=output, options=options),
