@@ -32,7 +32,7 @@ TARGETS = {"cortex-m33": ("an505",), "cortex-m55": ("an547",), NPU: ("an505", "a
 
 
 class Variant(Enum):
-    """How a network is built."""
+    """Types of activations, or a flash budget, with which a network is built."""
 
     INT8 = "int8"
     INT16 = "int16"

@@ -121,13 +121,19 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> Non
     model.recompile()
 
 
-def _of(model: fx.GraphModule, node: fx.Node) -> Fill | None:
-    """Return the fill that a node is, if its number stands for infinity."""
+def form_of(model: fx.GraphModule, node: fx.Node) -> tuple[Any, tuple[int, int] | None]:
+    """Return the operator of FILLS that a node is, and its places; of a choice of two tensors one may be constant."""
     target, places = node.target, FILLS.get(node.target)
     if target is aten.where.self:
         is_first = isinstance(node.args[1], fx.Node) and constant_value(model, node.args[1]) is not None
         target = aten.where.ScalarSelf if is_first else aten.where.ScalarOther
         places = FILLS[target]
+    return target, places
+
+
+def _of(model: fx.GraphModule, node: fx.Node) -> Fill | None:
+    """Return the fill that a node is, if its number stands for infinity."""
+    target, places = form_of(model, node)
     if places is None or not isinstance(node.args[places[0]], fx.Node) or not node.meta["val"].is_floating_point():
         return None
     values, value = cast(fx.Node, node.args[places[0]]), node.args[places[1]]

@@ -18,7 +18,7 @@ from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize import constant_masks
 from deuteron.frontend.quantize.attention import LEAST, masked_attention
 from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
-from deuteron.frontend.quantize.fills import FILLS, MARGIN, OF_NUMBERS, VIEWS, readers
+from deuteron.frontend.quantize.fills import FILLS, MARGIN, OF_NUMBERS, VIEWS, form_of, readers
 
 aten: Any = torch.ops.aten
 
@@ -206,11 +206,7 @@ def _is_mask_added(model: fx.GraphModule, node: fx.Node) -> bool:
 
 def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callable[[float], None]] | None:
     """The scores of which some become a number far below 0, the number, and what puts another one there."""
-    target, places = node.target, FILLS.get(node.target)
-    if target is aten.where.self:
-        is_first = isinstance(node.args[1], fx.Node) and constant_value(model, node.args[1]) is not None
-        target = aten.where.ScalarSelf if is_first else aten.where.ScalarOther
-        places = FILLS[target]
+    target, places = form_of(model, node)
     if places is None:
         return None
     scores, value = (node.args[place] for place in places)
