@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import deuteron
 from deuteron import api
 
@@ -12,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 SPHINX = "import sys; sys.modules['torch'] = None; from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
 
 
+@pytest.mark.full
 def test_the_site_builds_without_warnings_and_without_pytorch(tmp_path: Path):
     command = (sys.executable, "-c", SPHINX, "-q", "-W", "--keep-going", "-b", "html", "-c", "docs", ".", tmp_path)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -20,6 +20,8 @@ from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.views.installation import REQUIREMENT
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.full
+"""Two compilations of everything, and what no change of a part breaks."""
 OLDEST_GLIBC = (2, 17)
 """The promise of the released wheel's platform tag."""
 LARGEST = 95_000_000

@@ -198,6 +198,7 @@ def test_what_does_not_fit_says_what_would(build: Path, memory: MemoryOptions, t
     assert str(refused.value) == text
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_board_computes_the_same_in_its_own_memory_and_every_view_says_how(build: Path) -> None:
     assert api.plan(build).summary() == "SRAM: 9,408 B of 10,240 B; 1 chain depth first, 13,824 B without"

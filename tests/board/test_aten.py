@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tests import full
 from tests.board.host import HostFirmware
 from tests.board.test_cortex_m import run_on_board
 from tests.exir import EdgeCompileConfig, to_edge
@@ -120,7 +119,8 @@ def test_a_bundle_computes_what_executorch_does(case: Case, firmware: HostFirmwa
     check(case, firmware.load(bundle, tmp_path / "bundle").run(memory(bundle, bundle.inputs, case.given)))
 
 
-@pytest.mark.parametrize("name", full.only(boards.names(), "an505"))
+@pytest.mark.full
+@pytest.mark.parametrize("name", boards.names())
 def test_boards_compute_what_executorch_does(case: Case, name: str) -> None:
     bundle = case.bundle
     names = [f"{i:064}" for i in range(len(case.expected))]

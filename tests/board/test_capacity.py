@@ -53,6 +53,7 @@ def test_a_stack_that_alone_is_too_large_is_named(tmp_path: Path):
         link(bundle, BOARD, options, (), Toolchain.find(image.OBJECTS), tmp_path)
 
 
+@pytest.mark.full
 def test_a_budget_for_the_boards_sram_lets_a_program_fit(tmp_path: Path):
     """A build for more SRAM than the board has takes external memory for its arenas, which then lacks for weights."""
     rng = np.random.default_rng(3)

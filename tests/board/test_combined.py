@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests import full, store
+from tests import store
 
 from deuteron import api
 from deuteron.arch import cores, targets
@@ -21,7 +21,8 @@ CASES += [(name, "cortex-m55") for name in ("digits", "ds_cnn")]
 """On the NPU and the CPU, and models that the NPU would have in part or as a whole on the CPU alone."""
 
 
-@pytest.mark.parametrize(("name", "target"), full.only(CASES, ("digits", "cortex-m55")))
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "target"), CASES)
 def test_the_npu_agrees_and_boards_give_the_bits_of_executorchs_runtime(name: str, target: str, tmp_path: Path) -> None:
     build = store.model(name, target=target)
     data = api.seeded_inputs(api.read_manifest(build), 2)

@@ -2,7 +2,6 @@
 
 import pytest
 from benches import cpu_costs
-from tests import full
 
 from deuteron.arch import cores
 from deuteron.board import boards, image
@@ -11,7 +10,8 @@ from deuteron.board.toolchain import Toolchain
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("board", full.first(cpu_costs.BOARDS, 1))
+@pytest.mark.full
+@pytest.mark.parametrize("board", cpu_costs.BOARDS)
 def test_estimates_are_near_the_counts_and_the_figures_are_what_the_bench_fits(board: str) -> None:
     machine = boards.load(board)
     results = cpu_costs.measure(machine, Toolchain.find(image.OBJECTS))

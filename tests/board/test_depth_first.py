@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests import full, store
+from tests import store
 from tests.board.models import stripes, stripes_beside
 
 from deuteron import api
@@ -27,8 +27,9 @@ BOARD = boards.load("an505")
 STRIPE = "rows 0-8 in stripe 0 of chain 0"
 
 
+@pytest.mark.full
 @pytest.mark.slow
-@pytest.mark.parametrize("target", full.first(["imxrt700", "imxrt700cm"], 1))
+@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm"])
 def test_a_model_that_fits_only_so_goes_all_the_way(target: str, tmp_path: Path) -> None:
     build = store.network(stripes, "stripes", target=target)
     manifest = api.read_manifest(build)
@@ -105,6 +106,7 @@ def test_more_memory_is_never_slower_though_higher_stripes_may_be() -> None:
     assert taken[-1] < taken[0]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_options_of_a_build_given_again_plan_the_same() -> None:
     build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")

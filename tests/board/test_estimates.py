@@ -13,6 +13,7 @@ from deuteron.views import offload_costs as placement
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.full
 def test_the_estimate_of_a_model_is_near_its_count(tmp_path: Path) -> None:
     build, board = tmp_path / "build", boards.load("an505")
     made = api.build_model("refused_middle", target="cortex-m33", output=build)

@@ -44,7 +44,7 @@ def subject(build: Path, line: str) -> OnLine:
     return chosen
 
 
-@pytest.mark.parametrize(("name", "target", "board"), full.first(PAIRS, 3))
+@pytest.mark.parametrize(("name", "target", "board"), full.first(PAIRS, 2))
 def test_the_line_and_semihosting_give_the_same(name: str, target: str, board: str) -> None:
     """Outputs are equal; instructions of each step differ by at most 1, with which the counter is read."""
     build = store.model(name, target=target)
@@ -145,7 +145,7 @@ def test_the_first_wrong_step_is_named(
     assert "digits.py" in first.source
 
 
-@pytest.mark.parametrize("delay", full.only([5_000, 20_000, 300_000, 0xFFFFFF], 20_000, 0xFFFFFF))
+@pytest.mark.parametrize("delay", full.only([5_000, 20_000, 300_000, 0xFFFFFF], 0xFFFFFF))
 def test_a_dma_that_ends_late_is_found_with_any_delay(tmp_path: Path, delay: int) -> None:
     """A short delay ends before the board is asked for the result, a long one after it has been read."""
     first = compared(tmp_path, 4, f"-DDELAY={delay}")

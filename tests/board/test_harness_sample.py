@@ -50,6 +50,7 @@ def test_the_application_of_zephyr_names_its_parts() -> None:
     assert {options[f"CONFIG_{name}"] for name in ("CONSOLE", "UART_CONSOLE", "BOOT_BANNER", "PRINTK", "LOG")} == {"n"}
 
 
+@pytest.mark.full
 def test_a_bundle_has_the_facts_that_the_harness_sends(tmp_path: Path) -> None:
     build = store.model("digits", target="cortex-m33")
     files = api.bundle(build, tmp_path / "with", harness="my_board")

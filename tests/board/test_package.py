@@ -155,16 +155,14 @@ def test_a_section_that_no_script_places_is_refused(built: Built, project: tuple
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("libraries", "required", "status"),
-    full.first(
-        [
-            ("dma model deuteron::firmware", True, "linked"),
-            ("dma model deuteron::firmware", False, "default"),
-            ("model deuteron::firmware dma", True, "refused"),
-        ],
-        1,
-    ),
+    [
+        ("dma model deuteron::firmware", True, "linked"),
+        ("dma model deuteron::firmware", False, "default"),
+        ("model deuteron::firmware dma", True, "refused"),
+    ],
 )
 def test_an_override_in_a_static_library(
     libraries: str, required: bool, status: str, built: Built, project: tuple[Path, Path]
@@ -263,7 +261,8 @@ def test_what_the_package_refuses(tmp_path: Path, old: str, new: str, error: str
 LIBRARIES = {"deuteron_core", "deuteron_ethosu_driver"}
 
 
-@pytest.mark.parametrize("target", full.first(["deuteron_ethosu_driver", "all"], 1))
+@pytest.mark.full
+@pytest.mark.parametrize("target", ["deuteron_ethosu_driver", "all"])
 def test_the_library_alone_with_a_plain_toolchain_file(target: str, tmp_path: Path):
     """A toolchain file of any project is enough: nothing is built that only a host can use, or only if optimised."""
     toolchain = tmp_path / "own.cmake"

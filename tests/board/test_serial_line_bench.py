@@ -37,6 +37,7 @@ def test_the_bench_says_what_is_wrong() -> None:
     assert replace(row, failed="no answer").problem == "fails: no answer"
 
 
+@pytest.mark.full
 def test_a_model_that_is_built_and_does_not_run_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*arguments: object) -> Row:
         raise BoardError("the board did not answer", where="tcp:here:1")

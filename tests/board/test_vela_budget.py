@@ -147,6 +147,7 @@ def test_a_program_with_a_wrong_next_state_is_left_out():
     assert compilers[0].difference(right, wrong) == "Vela's commands compute other outputs"
 
 
+@pytest.mark.full
 def test_errors_name_no_budget_of_a_program_that_was_left_out(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(TfliteCompiler, "difference", lambda self, uncut, one: "it differs")
     builder = _builder(file.read_bytes(), _options(64_000))

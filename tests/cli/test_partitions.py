@@ -69,6 +69,7 @@ def test_the_numbers_of_the_model(deuteron: Run, build: Run, folder: Path) -> No
     assert cycles["cycles"] == sum(part["cycles"] for part in cycles["partitions"])
 
 
+@pytest.mark.full
 def test_weights_of_all_partitions_count(deuteron: Run, build: Run, folder: Path) -> None:
     """The weights of each partition fit alone; both together do not."""
     budget = LINKED - 16
@@ -107,6 +108,7 @@ def test_weights_are_fetched_where_they_do_not_fit_together(deuteron: Run, build
     )
 
 
+@pytest.mark.full
 def test_the_partition_that_needs_most_is_told(deuteron: Run, build: Run, folder: Path) -> None:
     """The first one does not fit, either, but what it asks for would not do for the second."""
     line = f"{folder / 'two.py'}:13: `return self.linear(x)`: "

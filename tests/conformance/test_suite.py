@@ -124,6 +124,7 @@ def test_tests_after_one_that_dies_still_run(suite: Suite) -> None:
     assert results["test_skips"].outcome == "skipped"
 
 
+@pytest.mark.full
 def test_a_test_that_hangs(suite: Suite) -> None:
     quick = replace(suite, backend=replace(NXP, test_seconds=2))
     results = run(quick, "test_hangs", "test_paths")

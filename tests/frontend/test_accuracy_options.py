@@ -103,7 +103,9 @@ def test_there_is_no_link_into_groups_of_several_channels() -> None:
     assert not links(exported(Two(lambda _, x: x, groups=2), IMAGE))
 
 
-@pytest.mark.parametrize(("target", "shape"), [("cortex-m33", (1, 2, 16, 16)), ("imxrt700", (2, 16, 16))])
+@pytest.mark.parametrize(
+    ("target", "shape"), full.first([("cortex-m33", (1, 2, 16, 16)), ("imxrt700", (2, 16, 16))], 1)
+)
 def test_biases_take_back_what_rounding_adds_to_means(target: str, shape: tuple[int, ...]) -> None:
     module = Two(lambda _, x: torch.relu(x))
     module.second.bias = None
@@ -155,6 +157,7 @@ def test_what_loses_most_gets_16_bits_and_no_more_than_that(target: str) -> None
     assert "deuteron::convolution_s16" in wide
 
 
+@pytest.mark.full
 def test_values_that_have_other_names_when_they_are_annotated_get_16_bits() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv1d(2, 8, 3), nn.Tanh(), nn.Conv1d(8, 4, 3))  # written as 2-D, its nodes are renamed

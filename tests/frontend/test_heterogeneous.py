@@ -40,6 +40,7 @@ class Middle(nn.Module):
         return self.linear(functional.gelu(torch.relu(self.conv(x))).flatten(1))
 
 
+@pytest.mark.full
 def test_two_quantizers_on_one_model_leave_nothing_in_float() -> None:
     found = combine(Middle(), IMAGE, target=NPU, keep="gelu")
     assert found.partitions == 2

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests import full
 from torch import nn
 
 import deuteron
@@ -43,10 +42,9 @@ def test_the_guides_program_runs_as_written(tmp_path: Path) -> None:
     assert not np.array_equal(*outputs)
 
 
+@pytest.mark.full
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", full.first([Recipe.COMBINED_PTQ, Recipe.ETHOSU_PTQ, Recipe.NEUTRON_PTQ, Recipe.CORTEX_M_PTQ], 1)
-)
+@pytest.mark.parametrize("kind", [Recipe.COMBINED_PTQ, Recipe.ETHOSU_PTQ, Recipe.NEUTRON_PTQ, Recipe.CORTEX_M_PTQ])
 def test_a_recipe_gives_the_program_of_a_build(kind: Recipe) -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 4, 3), nn.GELU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 3)).eval()

@@ -55,6 +55,7 @@ def test_a_release_without_a_name_is_served_without_the_shortcut(monkeypatch: py
         assert not hasattr(torch._export.utils, "_materialize_cpp_cia_ops")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_no_byte_of_a_program_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = (torch.linspace(-1, 1, 192).reshape(1, 3, 8, 8),)

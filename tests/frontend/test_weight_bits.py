@@ -314,6 +314,7 @@ def test_a_layer_of_many_inputs_gets_nearest_weights(monkeypatch: pytest.MonkeyP
     assert Chooser(model, floats, layers, BATCHES).run(Limits(all_layers=True)) == tuple(layers)
 
 
+@pytest.mark.full
 def test_a_flash_budget_counts_the_constants_of_the_finished_program() -> None:
     """Layers get biases, and no longer share factors, when one of them has four bits."""
     torch.manual_seed(0)

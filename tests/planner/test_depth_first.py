@@ -178,7 +178,7 @@ def _every(program: Program, analysis: RowAnalysis, at: int = 0) -> Iterator[tup
                     yield from ((own, *others) for others in _every(program, analysis, last))
 
 
-@pytest.mark.parametrize("network", full.first(["skipping", "late", 10, 53, "network", 74, 102, 106], 4))
+@pytest.mark.parametrize("network", full.first(["skipping", "late", 10, 53, "network", 74, 102, 106], 2))
 def test_with_more_effort_no_way_is_faster(network: str | int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ways are tried; less effort may be slower, and no bound is above the fastest, that of many calls neither."""
     if isinstance(network, int):

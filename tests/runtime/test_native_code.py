@@ -131,6 +131,7 @@ def test_cortex_m_operators_refuse_what_no_sound_program_has(sanitized: Path) ->
     ]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_mutated_programs_are_refused_or_run(sanitized: Path, tmp_path: Path) -> None:
     """A slice of `make bench-fuzz-pte`."""

@@ -100,6 +100,7 @@ def test_what_goes_wrong_once_is_no_row(folder: Path, tmp_path: Path, monkeypatc
     assert len(started) == 3
 
 
+@pytest.mark.full
 def test_names_that_are_no_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     hint = "hint: `models` and `evaluate` name files"

@@ -30,6 +30,7 @@ def axes(folder: Path) -> dict[str, Any]:
     return {**AXES, "models": [str(folder / name) for name in AXES["models"]]}
 
 
+@pytest.mark.full
 def test_it_goes_on_where_it_was_ended_and_finds_the_fastest(axes: dict[str, Any], tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     done = api.sweep(axes, whole, workers=1, search=24, minimise=GOALS)

@@ -222,6 +222,7 @@ def test_the_code_of_firmware_is_counted_once_for_a_build(
     assert absent.exists()
 
 
+@pytest.mark.full
 def test_a_full_disk(folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "sweep"
     write, written = Path.write_bytes, list[str]()

@@ -266,6 +266,7 @@ def test_the_command_writes_a_file_with_the_same_outputs(
     assert _run(*arguments, LIMIT, "--force") == 0
 
 
+@pytest.mark.full
 def test_the_least_arena_of_the_error_is_reached(file: bytes, tmp_path: Path):
     with pytest.raises(CapacityError) as error:
         _shrunk(file, tmp_path, 100)

@@ -124,6 +124,7 @@ def test_each_quantization_is_what_tosa_defines(
     assert [int(w.abs().max()) for w in weights] == [levels]
 
 
+@pytest.mark.full
 def test_an_npu_is_trained_with_the_cpu_beside_it(tmp_path: Path) -> None:
     module, inputs, _ = halves()
 
@@ -212,6 +213,7 @@ class Permuted(nn.Module):
         return self.channels(x) + columns
 
 
+@pytest.mark.full
 def test_a_permutation_that_is_written_as_its_reader_reshapes_it_is_not_compared(tmp_path: Path):
     torch.manual_seed(0)
     inputs = [(torch.randn(1, 4, 4, 16),) for _ in range(4)]

@@ -144,6 +144,7 @@ class Table(nn.Module):
         return self.rows(at + 1).relu()
 
 
+@pytest.mark.full
 def test_another_process_reads_the_saved_program(tmp_path: Path) -> None:
     """Only ExecuTorch's passes define some of its operators."""
     batches = [(torch.randint(0, 7, (1, 6)),) for _ in range(4)]

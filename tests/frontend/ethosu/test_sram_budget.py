@@ -161,7 +161,8 @@ def test_two_segments_are_cut_in_one_program(monkeypatch: pytest.MonkeyPatch):
     assert made.difference(uncut, wrong) == "Vela's commands compute other outputs"
 
 
-@pytest.mark.parametrize("target", full.first([TARGET, "ethos-u55-128cm"], 1))
+@pytest.mark.full
+@pytest.mark.parametrize("target", [TARGET, "ethos-u55-128cm"])
 def test_a_build_is_within_its_budget(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vela_search, "_PARTS", (0.7,))
     monkeypatch.setattr(vela_search, "_SECONDS", dict.fromkeys(Effort, 12.0))
@@ -270,6 +271,7 @@ class Parted(nn.Module):
         return self.second(y)
 
 
+@pytest.mark.full
 def test_the_error_names_a_budget_for_all_partitions(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vela_search, "_SECONDS", dict.fromkeys(Effort, 6.0))
     torch.manual_seed(0)

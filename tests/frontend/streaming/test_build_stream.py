@@ -61,6 +61,7 @@ def test_a_stream_has_the_bits_of_the_window_where_scales_agree(built: tuple[Pat
     assert not np.array_equal(later, wanted)
 
 
+@pytest.mark.full
 def test_a_stream_with_resets_is_compared_with_quantized_pytorch(
     built: tuple[Path, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):

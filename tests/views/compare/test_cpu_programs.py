@@ -106,6 +106,7 @@ def test_an_operator_that_is_off_is_named(
     assert re.fullmatch(failure, named)
 
 
+@pytest.mark.full
 def test_ties_explain_more_steps_if_all_operators_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An output that is not what the operators lead to is no tie."""
     torch.manual_seed(0)

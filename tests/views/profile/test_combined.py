@@ -43,6 +43,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_each_listed_operator_has_the_instructions_that_call_it(mixed: Path):
     manifest = manifests.read(mixed)
