@@ -138,11 +138,11 @@ def test_decoder_and_driver_refuse_the_same_microcode() -> None:
     driver = Driver("driver_ref")
     rng = np.random.default_rng(11)
     accepted = 0
-    for seed in range(5):
+    for seed in range(8):
         container = _convert(random_graph(seed, 4)).container
         if container is None:
             continue
-        for _ in range(20):
+        for _ in range(15):
             damaged = randomly_damaged(container, rng)
             if words_of(damaged.microcode)[Header.SCRATCH_BYTES : Header.FIRST_COMMAND].max() > MOST_MEMORY:
                 continue  # valid for all we know, but the driver would get that much memory
@@ -155,7 +155,7 @@ def test_decoder_and_driver_refuse_the_same_microcode() -> None:
                     verdicts.append(error.message)
             assert (verdicts[0] is None) == (verdicts[1] is None), verdicts
             accepted += verdicts[0] is None
-    assert accepted > 10
+    assert accepted > 5
 
 
 # A TFLite file through all of it.
