@@ -102,7 +102,7 @@ class Layer:
     interleaved: bool = False
     """With interleaved weights if they are faster, which bundles for cores with DSP instructions have."""
     bits: int = 8
-    """Bits of a weight; weights of 4 bits are packed."""
+    """Bits of a weight; weights of 4 bits are packed, those of 16 bits interleaved."""
 
 
 def peers(m33: Pair, m55: Pair) -> dict[str, Pair]:
@@ -148,6 +148,13 @@ LAYERS = (
 
 PACKED = tuple(replace(layer, name=f"{layer.name}, 4 bits", peers={}, bits=4) for layer in LAYERS if not layer.winograd)
 """The same layers with packed weights of four bits."""
+
+UNPACKED = tuple(
+    replace(layer, name=f"{layer.name}, 16 bits", peers={}, bits=16)
+    for layer in LAYERS
+    if layer.size[0] and not layer.winograd and not layer.depthwise and layer.channels != (256, 256)
+)
+"""The same layers with interleaved weights of 16 bits, which only cores with DSP instructions have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +207,9 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
     macs = out_h * out_w * out_c * products
     if layer.interleaved and not layer.winograd and not layer.depthwise and interleaved_weights.fits(params):
         own = InterleavedConvolutionParams(*astuple(params))
-        pairs = interleaved_weights.interleaved(weights.reshape(out_c, kernel_h, -1))
+        pairs: Array = interleaved_weights.interleaved(weights.reshape(out_c, kernel_h, -1))
+        if layer.bits == 16:
+            pairs = interleaved_weights.of_16_bits(pairs)
         return Call("dtn_cm_interleaved_conv2d", (x, pairs, multipliers, shifts, folded), own, 0, expected, macs)
     if layer.winograd:
         own = WinogradConvolutionParams(*astuple(params))
@@ -409,7 +418,9 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per layer."""
     generator = np.random.default_rng(1)
     own = layers_of(board)
-    parts = [layers[at : at + MOST] for layers in (own, PACKED) for at in range(0, len(layers), MOST)]
+    has_dsp = cores.load(board.cpu).inner is InnerWork.DSP
+    unpacked = [layer for layer in with_weights_of(UNPACKED, board) if has_dsp]
+    parts = [layers[at : at + MOST] for layers in (own, PACKED, unpacked) for at in range(0, len(layers), MOST)]
     return [row for layers in parts for row in _image(layers, board, toolchain, generator)]
 
 

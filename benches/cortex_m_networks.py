@@ -62,7 +62,11 @@ WANTED_OF = {
         "mobilenet_v1_025": {"an505": 14_500_000, "an547": 5_600_000},
         "deep_autoencoder": {"an505": 620_000, "an547": 200_000},
     },
-    Variant.FLASH: {"resnet8": {"an505": 8_000_000}},
+    Variant.FLASH: {
+        "ds_cnn": {"an505": 3_300_000},
+        "resnet8": {"an505": 8_000_000},
+        "mobilenet_v1_025": {"an505": 11_000_000},
+    },
 }
 """The same by variant; the NPU has the first only."""
 NPU_SHARE = 1.3

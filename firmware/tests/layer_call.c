@@ -41,10 +41,13 @@ static int32_t interleaved_at(const layer_t *layer, int32_t channel, int32_t ele
 {
     const int32_t rows = layer->kind == INTERLEAVED_CONV ? layer->params.conv.kernel_h : 1;
     const int32_t row = elements / rows;
-    const size_t bytes = 4 * dtn_cm_interleaved_words((size_t)row);
-    const int8_t *weights = (const int8_t *)layer->call.values[1].data;
-    return dtn_cm_interleaved_weight(weights + (size_t)(channel / 2 * rows + at / row) * bytes, (size_t)row,
-                                     (size_t)(channel % 2), (size_t)(at % row));
+    const size_t first = (size_t)(channel / 2 * rows + at / row) * 4 * dtn_cm_interleaved_words((size_t)row);
+    const dtn_tensor_t *weights = &layer->call.values[1];
+    const size_t which = (size_t)(channel % 2);
+    const size_t k = (size_t)(at % row);
+    return weights->type == DTN_TYPE_S16
+               ? dtn_cm_interleaved_weight_s16((const int16_t *)weights->data + first, (size_t)row, which, k)
+               : dtn_cm_interleaved_weight((const int8_t *)weights->data + first, (size_t)row, which, k);
 }
 
 /* The weight of a row of a group of so many rows; packed weights have two rows of a group in a byte. */
@@ -154,9 +157,11 @@ static void random_convolution(layer_t *layer, uint64_t *state)
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     int32_t patch = p->kernel_h * p->kernel_w * inputs;
     layer_add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
-    layer_add_value(layer, false, DTN_TYPE_S8,
+    const bool is_s16 = layer->kind == INTERLEAVED_CONV && test_between(state, 0, 1) == 0;
+    layer_add_value(layer, false, is_s16 ? DTN_TYPE_S16 : DTN_TYPE_S8,
                     layer->kind == INTERLEAVED_CONV
-                        ? 2 * p->out_c * p->kernel_h * (int32_t)dtn_cm_interleaved_words((size_t)(p->kernel_w * inputs))
+                        ? (is_s16 ? 4 : 2) * p->out_c * p->kernel_h *
+                              (int32_t)dtn_cm_interleaved_words((size_t)(p->kernel_w * inputs))
                     : layer->kind == PACKED_CONV      ? p->groups * ((p->out_c / p->groups + 1) / 2) * patch
                     : layer->kind == PACKED_DEPTHWISE ? (patch + 1) / 2 * p->out_c
                                                       : p->out_c * patch);

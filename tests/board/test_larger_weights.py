@@ -12,6 +12,7 @@ from deuteron.board.arena import planned
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.interleaved_weights import constant_bytes
+from deuteron.board.larger_weights import Form
 from deuteron.errors import CapacityError, OptionError
 from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
 
@@ -79,15 +80,16 @@ def test_each_byte_of_the_budget_counts() -> None:
     bundle = two_layers()
     every = planned(bundle, MemoryOptions(flash_budget=LARGE), CORE).larger
     need = constant_bytes(bundle, InnerWork.DSP)
-    least, whole = min(choice.bytes for choice in every), sum(choice.bytes for choice in every)
-    for budget, steps in (
-        (need, 0),
-        (need + least - 1, 0),
-        (need + least, 1),
-        (need + whole - 1, 1),
-        (need + whole, 2),
-    ):
-        assert len(planned(bundle, MemoryOptions(flash_budget=budget), CORE).larger) == steps
+    whole = sum(choice.bytes for choice in every)
+    saved = 0
+    for added in (0, 263, 264, 575, 576, 839, 840, 3000, *range(5000, whole, 1000), whole - 1, whole):
+        larger = planned(bundle, MemoryOptions(flash_budget=need + added), CORE).larger
+        assert sum(choice.bytes for choice in larger) <= added
+        assert saved <= (saved := sum(choice.saved for choice in larger))
+        forms = [choice.form for choice in larger]
+        assert len(forms) == (0 if added < 264 else 1 if added < 840 else 2)
+        assert (forms == [Form.S16] * len(forms)) == (added < 3000)
+        assert (forms == [Form.WINOGRAD] * 2) == (added == whole)
     with pytest.raises(CapacityError, match=f"--flash-budget {need}`"):
         planned(bundle, MemoryOptions(flash_budget=need - 1), CORE)
 
@@ -102,7 +104,15 @@ def test_none_without_a_budget_without_leave_and_on_other_cores() -> None:
 
 
 def test_layers_whose_sums_may_be_too_large_stay_as_they_are() -> None:
-    assert planned(two_layers(1 << 25), MemoryOptions(flash_budget=LARGE), CORE).larger == ()
+    larger = planned(two_layers(1 << 25), MemoryOptions(flash_budget=LARGE), CORE).larger
+    assert [choice.form for choice in larger] == [Form.S16] * 2
+
+
+def test_weights_of_16_bits_give_the_same_results() -> None:
+    bundle = two_layers(1 << 25)
+    plan = planned(bundle, MemoryOptions(flash_budget=LARGE), CORE)
+    assert plan.bundle.operators == ("dtn_cm_interleaved_conv2d",)
+    assert output(plan.bundle) == output(bundle)
 
 
 def test_the_budget_of_memory_comes_first() -> None:

@@ -13,7 +13,7 @@ from deuteron.operators.cortex_m import (
     QuantizedConvolutionParams,
     QuantizedLinearParams,
 )
-from deuteron.operators.interleaved_weights import interleaved
+from deuteron.operators.interleaved_weights import interleaved, of_16_bits
 
 CALLS = 40
 """Random calls per seed."""
@@ -25,9 +25,10 @@ def check_convolution(c_operators: OperatorLibrary, p: QuantizedConvolutionParam
     pairs = interleaved(weights.astype(np.int8).reshape(p.out_c, p.kernel_h, -1))
     output = np.full((p.batches, p.out_h, p.out_w, p.out_c), 85, np.int8)
     own = InterleavedConvolutionParams(*astuple(p))
-    found = c_operators.run("interleaved_conv2d", (x, pairs, *others), own, output, [0])
     expected = c_operators.run("quantized_conv2d", inputs, p, output, [0])
-    np.testing.assert_array_equal(found, expected, str(p))
+    for stored in (pairs, of_16_bits(pairs)):
+        found = c_operators.run("interleaved_conv2d", (x, stored, *others), own, output, [0])
+        np.testing.assert_array_equal(found, expected, str(p))
 
 
 def random_inputs(generator: np.random.Generator, p: QuantizedConvolutionParams) -> tuple[Array, ...]:

@@ -447,7 +447,8 @@ typedef struct {
 /**
  * `quantized_conv2d` of one group with a kernel sum, whose rows of weights are interleaved: the same results.
  *
- * Weights are [out_c / 2, kernel_h, kernel_w, in_c, 2]: out_c is even. `interleaved_weights.h` has their order.
+ * Weights are [out_c / 2, kernel_h, kernel_w, in_c, 2], int8 or int16, in the order of `interleaved_weights.h`. out_c
+ * is even.
  *
  * Values: input, weights, multipliers, shifts, kernel_sum, scratch, output.
  */

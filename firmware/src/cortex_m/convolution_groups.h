@@ -51,6 +51,7 @@ static inline __attribute__((always_inline)) void dtn_cm_points(const dtn_cm_gro
         .input_pitch = (size_t)p->stride_w * (size_t)p->in_c,
         .output_pitch = (size_t)p->out_c,
         .input_offset = group->offset,
+        .has_s16_weights = group->has_s16_weights,
         .scale = group->scale,
     };
     size_t line_bytes = (size_t)p->in_w * (size_t)p->in_c;

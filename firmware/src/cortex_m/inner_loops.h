@@ -36,6 +36,7 @@ typedef struct {
     size_t output_pitch;
     int32_t input_offset;
     int32_t weight_offset;
+    bool has_s16_weights; /**< of interleaved rows */
     dtn_cm_scale_t scale;
 } dtn_cm_product_t;
 
@@ -78,6 +79,7 @@ typedef struct {
     size_t inputs;             /**< channels of the group */
     size_t patch;              /**< elements of a window */
     bool joined;               /**< neighbours in a row of the kernel are neighbours in memory, too */
+    bool has_s16_weights;      /**< of interleaved rows; `weights` is their address */
     int32_t offset;            /**< added to each input: 0 if kernel sums include it */
     int32_t pad_value; /**< value of a position in the padding: it takes the place of an input with its offset */
 } dtn_cm_group_t;
@@ -88,8 +90,10 @@ bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 /** conv2d_s4.c: the same with packed weights, and kernel sums. */
 bool dtn_cm_convolve_s4(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 
-/** interleaved_conv2d_s8.c: the same with pairs of interleaved rows of weights, and kernel sums; without scratch
- * memory. */
+/**
+ * interleaved_conv2d_s8.c: the same with pairs of interleaved rows of weights, of 8 or 16 bits, and kernel sums;
+ * without scratch memory.
+ */
 bool dtn_cm_convolve_interleaved(const dtn_cm_group_t *group);
 
 /**

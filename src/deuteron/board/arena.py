@@ -11,14 +11,14 @@ from functools import lru_cache
 from deuteron.arch import cores, targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions, SpeedForFlash, WeightsCompression
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.board import compressed_weights, interleaved_weights, winograd
+from deuteron.board import compressed_weights, interleaved_weights, larger_weights
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import CALLER, bundle_of, program_of
 from deuteron.board.compressed_weights import CompressedWeights
+from deuteron.board.larger_weights import Form, LargerWeights
 from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
-from deuteron.board.winograd import LargerWeights
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError, UnsupportedError
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
@@ -207,24 +207,29 @@ def _exceeds_flash(bundle: Bundle, budget: int, size: int, other: str) -> Capaci
 def _fastest(bundle: Bundle, memory: MemoryOptions, rates: Counted, partitions: int) -> Arena:
     """Plan a bundle, with larger weights of layers where these make it faster within the budgets."""
     plain = _planned(bundle, memory, rates, partitions)
-    choices = _larger_weights(bundle, memory, rates)
-    while choices:  # fewer, where the scratch memory of all does not fit
+    candidates, flash = _larger_weights(bundle, memory, rates)
+    while choices := larger_weights.within(candidates, flash):
         with suppress(CapacityError):
-            arena = _planned(winograd.applied(bundle, choices), memory, rates, partitions)
+            arena = _planned(larger_weights.applied(bundle, choices), memory, rates, partitions)
             if arena.instructions[0] < plain.instructions[0]:
                 return replace(arena, larger=tuple(choices))
-        choices = choices[: len(choices) // 2]
+        # Fewer by Winograd's algorithm, where the scratch memory of all does not fit.
+        by_winograd = [choice for choice in choices if choice.form is Form.WINOGRAD]
+        if not by_winograd:
+            break
+        left_out = by_winograd[len(by_winograd) // 2 :]
+        candidates = [choice for choice in candidates if choice not in left_out]
     return plain
 
 
-def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list[LargerWeights]:
-    """Return the steps that get larger weights, those first that save the most instructions per byte.
+def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> tuple[list[LargerWeights], int]:
+    """Return the steps that may have larger weights, and the bytes of flash that are left for them.
 
     Raises:
         CapacityError: the constants alone exceed the budget.
     """
     if memory.flash_budget is None:
-        return []
+        return [], 0
     size = _flash_bytes(bundle, rates)
     if size > memory.flash_budget:
         compresses = memory.weights_compression is WeightsCompression.AUTO
@@ -235,8 +240,8 @@ def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> li
         )
         raise _exceeds_flash(bundle, memory.flash_budget, size, other)
     if memory.speed_for_flash is SpeedForFlash.NEVER:
-        return []
-    return winograd.within(winograd.candidates(bundle, rates), memory.flash_budget - size)
+        return [], 0
+    return larger_weights.candidates(bundle, rates), memory.flash_budget - size
 
 
 def _planned(bundle: Bundle, memory: MemoryOptions, rates: Counted, partitions: int) -> Arena:

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from deuteron.arch.cores import Core, Work
+from deuteron.operators import interleaved_weights, row_dependencies, rules
 from deuteron.operators import kernel_params as p
-from deuteron.operators import row_dependencies, rules
 from deuteron.operators.cortex_m import (
     DecompressParams,
     InterleavedConvolutionParams,
@@ -314,7 +314,7 @@ class Counted(CpuKernels):
         own = _cpu(params)
         kind, elements, terms = _work(own)
         count = self.core.instructions(kind, elements, terms)
-        return 0 if count is None else count - self.core.call.value
+        return 0 if count is None else count - self.core.call.value - _saved(own)
 
     def is_counted(self, params: KernelParams) -> bool:
         """Return true if the work of a call was counted."""
@@ -338,6 +338,15 @@ def macs(params: KernelParams) -> int:
         return own.sizes[own.output] * own.record.kernel_h * own.record.kernel_w * own.record.in_c
     kind, _, terms = _work(own)
     return terms if kind.multiplies else 0
+
+
+def _saved(own: CpuParams) -> int:
+    """Return the instructions that weights of 16 bits save; the count is that of weights of 8 bits."""
+    match own.record:
+        case InterleavedConvolutionParams() as record if own.sizes[1] == interleaved_weights.bytes_of_16_bits(record):
+            return interleaved_weights.saved_by_16_bits(record)
+        case _:
+            return 0
 
 
 def _work(own: CpuParams) -> tuple[Work, int, int]:

@@ -30,6 +30,28 @@ def interleaved(weights: Weights) -> Weights:
     return pairs.reshape(channels // 2, rows, words_of(elements), 4)
 
 
+def of_16_bits(pairs: Weights) -> npt.NDArray[np.int16]:
+    """Return interleaved weights with 16 bits each; the two of the first row are before those of the second."""
+    return pairs[..., [0, 2, 1, 3]].astype(np.int16)
+
+
+def bytes_of_16_bits(params: QuantizedConvolutionParams) -> int:
+    """Return the bytes of a convolution's interleaved weights of 16 bits."""
+    return params.out_c * params.kernel_h * words_of(params.kernel_w * params.in_c) * 4
+
+
+def saved_by_16_bits(params: QuantizedConvolutionParams) -> int:
+    """Return the instructions that weights of 16 bits save: to unpack two words for each pair of rows and three pixels.
+
+    Each pair takes a branch more.
+    """
+    words = params.kernel_h * words_of(params.kernel_w * params.in_c)
+    lines = params.batches * params.out_h
+    joined = (params.kernel_h, params.kernel_w) != (1, 1) or (params.stride_h, params.stride_w) == (1, 1)
+    threes = -(-lines * params.out_w // ROWS) if joined else lines * -(-params.out_w // ROWS)
+    return threes * params.out_c // 2 * (2 * words - 1)
+
+
 def words_of(elements: int) -> int:
     """Return the words of a pair of rows."""
     return -(-elements // 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import CpuOperators
-from deuteron.board import image, larger_weights
+from deuteron.board import image, weight_choices
 from deuteron.board.arena import Arena, arena_of
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
@@ -124,11 +124,11 @@ class Explanation:
             yield "added on the CPU:"
             yield from _counted(added)
         if self.arena:
-            larger = list(larger_weights.lines(self.arena, self.manifest))
+            larger = list(weight_choices.lines(self.arena, self.manifest))
             yield from ("", *larger) if larger else ()
-            compressed = list(larger_weights.compressed_lines(self.arena, self.manifest))
+            compressed = list(weight_choices.compressed_lines(self.arena, self.manifest))
             yield from ("", *compressed) if compressed else ()
-            packed = list(larger_weights.packed_lines(self.arena.bundle, self.manifest))
+            packed = list(weight_choices.packed_lines(self.arena.bundle, self.manifest))
             yield from ("", *packed) if packed else ()
         yield from self._dead_channel_lines()
         if self.manifest.stripes:

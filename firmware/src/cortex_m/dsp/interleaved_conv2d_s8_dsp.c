@@ -200,6 +200,7 @@ __attribute__((noinline)) static bool by_threes(const dtn_cm_group_t *group)
     windows_t windows = windows_of(group);
     const dtn_dsp_channels_t channels = {
         .weights = group->weights,
+        .has_s16_weights = group->has_s16_weights,
         .bias = group->bias,
         .multipliers = group->scale.multipliers,
         .shifts = group->scale.shifts,

@@ -8,8 +8,13 @@
 #include "interleaved_rows_dsp.h"
 #include "loops_dsp.h"
 
-/** Steps of two elements in a turn of the loop of three rows, and their code. */
-enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
+/** Steps of two elements in a turn of the loops of three rows, the code of each, and what marks weights of 16 bits. */
+enum {
+    DTN_DSP_THREE_STEPS = 16,
+    DTN_DSP_THREE_STEP_BYTES = 40,
+    DTN_DSP_THREE_S16_STEP_BYTES = 32,
+    DTN_DSP_THREE_S16 = 1,
+};
 
 #if defined(__ARM_FEATURE_DSP)
 
@@ -25,7 +30,8 @@ enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
  *   r4, r5, r6      sums of v; after they are stored r4 is the pitch, and r5 2^30
  *   r7, r8, lr      sums of w
  *
- * A turn of the loop has sixteen words of weights. The first one starts where as many are left as the others lack.
+ * A turn of a loop has sixteen steps, of a word of weights of 8 bits or two of 16 bits. The first one starts where as
+ * many are left as the others lack.
  *
  *   sp + 0 inputs, 4 end of all weights, 8 end of inputs, 12 saved registers, 44 the caller's parameters
  */
@@ -39,20 +45,26 @@ enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
 #define DTN_DSP_THREE_PITCH "[sp, #64]"
 #define DTN_DSP_THREE_ADDEND "[sp, #68]"
 
-/* Two elements of all rows, by packed weights. A step has DTN_DSP_THREE_STEP_BYTES. */
-#define DTN_DSP_THREE_PRODUCTS \
-    "ldm.w r0!, {r10, r11, r12}\n" \
-    "sxtb16 r2, r3\n" \
-    "sxtb16 r3, r3, ror #8\n" \
+/* Two elements of all rows. A step has DTN_DSP_THREE_STEP_BYTES, with weights of 16 bits DTN_DSP_THREE_S16_STEP_BYTES. */
+#define DTN_DSP_THREE_SUMS \
     "smlad r4, r10, r2, r4\n" \
     "smlad r5, r11, r2, r5\n" \
     "smlad r6, r12, r2, r6\n" \
     "smlad r7, r10, r3, r7\n" \
     "smlad r8, r11, r3, r8\n" \
     "smlad lr, r12, r3, lr\n"
+#define DTN_DSP_THREE_PRODUCTS \
+    "ldm.w r0!, {r10, r11, r12}\n" \
+    "sxtb16 r2, r3\n" \
+    "sxtb16 r3, r3, ror #8\n" \
+    DTN_DSP_THREE_SUMS
 #define DTN_DSP_THREE_STEP \
     "ldr.w r3, [r1], #4\n" \
     DTN_DSP_THREE_PRODUCTS
+#define DTN_DSP_THREE_S16_STEP \
+    "ldrd r2, r3, [r1], #8\n" \
+    "ldm.w r0!, {r10, r11, r12}\n" \
+    DTN_DSP_THREE_SUMS
 
 /* The bits that dtn_cm_factor drops, of a shift. */
 #define DTN_DSP_THREE_DROP \
@@ -65,6 +77,9 @@ enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
     /* The address in the loop, with the bit of Thumb code. */ \
     "ldr r10, " DTN_DSP_THREE_SKIPPED "\n" \
     "adr.w r11, 2f\n" \
+    "tst r10, #1\n" \
+    "it ne\n" \
+    "adrne.w r11, 3f\n" \
     "add r10, r10, r11\n" \
     "orr r10, r10, #1\n" \
     "str r10, " DTN_DSP_THREE_SKIPPED "\n" \
@@ -79,9 +94,14 @@ enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
     "mov r8, r7\n" \
     "mov lr, r7\n" \
     "ldr pc, " DTN_DSP_THREE_SKIPPED "\n" \
+    "3:\n" \
+    DTN_DSP_TIMES_4(DTN_DSP_TIMES_4(DTN_DSP_THREE_S16_STEP)) \
+    DTN_DSP_IF_AT("r10", DTN_DSP_THREE_END, "bne 3b") \
+    "b 4f\n" \
     "2:\n" \
     DTN_DSP_TIMES_4(DTN_DSP_TIMES_4(DTN_DSP_THREE_STEP)) \
     DTN_DSP_IF_AT("r10", DTN_DSP_THREE_END, "bne 2b") \
+    "4:\n" \
     "ldrd r10, r11, " DTN_DSP_THREE_FACTORS "\n" \
     "ldr r12, " DTN_DSP_THREE_ADDEND "\n" \
     "ldr r2, [r10], #8\n" \
@@ -203,7 +223,8 @@ enum { DTN_DSP_THREE_STEPS = 16, DTN_DSP_THREE_STEP_BYTES = 40 };
 /**
  * Multiplies three rows of inputs by pairs of rows of weights up to `end_of_weights`, and stores the outputs. `end` is
  * behind their words. `skipped` is the number of steps that the first turn of the loop, of DTN_DSP_THREE_STEPS,
- * lacks, times DTN_DSP_THREE_STEP_BYTES. `adr` needs the function at a multiple of 4.
+ * lacks, times the bytes of their code. DTN_DSP_THREE_S16 is added for weights of 16 bits, which start at a multiple
+ * of 4. `adr` needs the function at a multiple of 4.
  */
 DTN_DSP_NAKED __attribute__((aligned(4))) static void
 dtn_dsp_three_by_pairs(const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER,
@@ -248,19 +269,22 @@ static inline void dtn_dsp_three_by_pairs(const uint32_t *inputs, const int8_t *
                                           size_t pitch, int32_t addend)
 {
     const size_t words = (size_t)(end - inputs) / DTN_DSP_THREE;
+    const size_t is_s16 = skipped % 2;
+    const size_t step = is_s16 != 0 ? 8 : 4;
     for (size_t channel = 0; weights != end_of_weights; channel++) {
         const dtn_cm_factor_t factor = {multipliers[channel], (uint32_t)-shifts[channel] - 2U};
         for (size_t row = 0; row < DTN_DSP_THREE; row++) {
             uint32_t sum = (uint32_t)bias[channel];
             const uint32_t *x = inputs + row;
             for (size_t i = 0; i < words; i++) {
-                sum = dtn_dsp_add_of_pair(x[i * DTN_DSP_THREE], dtn_dsp_load(weights + 4 * i), channel % 2, sum);
+                const int8_t *at = weights + step * i;
+                sum = is_s16 != 0 ? dtn_dsp_both(x[i * DTN_DSP_THREE], dtn_dsp_load(at + channel % 2 * 4), sum)
+                                  : dtn_dsp_add_of_pair(x[i * DTN_DSP_THREE], dtn_dsp_load(at), channel % 2, sum);
             }
             output[channel + row * pitch] = dtn_dsp_scaled(addend, factor, sum);
         }
-        weights += channel % 2 * 4 * words;
+        weights += channel % 2 * step * words;
     }
-    (void)skipped;
 }
 
 static inline void dtn_dsp_row_by_pairs(const uint32_t *inputs, const int8_t *weights, size_t pair, size_t unused,

@@ -7,10 +7,13 @@ enum { ROW = 640, /* most elements of a row that is alone */ FOUR = 4 };
 void dtn_dsp_multiply_three(const dtn_dsp_channels_t *channels, const uint32_t *inputs, int8_t *output, size_t pitch)
 {
     const size_t words = channels->words;
-    dtn_dsp_three_by_pairs(inputs, channels->weights, channels->weights + channels->count * 2 * words,
-                           inputs + words * DTN_DSP_THREE,
-                           ((size_t)0 - words) % DTN_DSP_THREE_STEPS * DTN_DSP_THREE_STEP_BYTES, channels->bias,
-                           channels->multipliers, channels->shifts, output, pitch, channels->addend);
+    const size_t lacks = ((size_t)0 - words) % DTN_DSP_THREE_STEPS;
+    const size_t bytes = channels->count * 2 * words;
+    const bool is_s16 = channels->has_s16_weights;
+    dtn_dsp_three_by_pairs(
+        inputs, channels->weights, channels->weights + (is_s16 ? 2 * bytes : bytes), inputs + words * DTN_DSP_THREE,
+        is_s16 ? lacks * DTN_DSP_THREE_S16_STEP_BYTES + DTN_DSP_THREE_S16 : lacks * DTN_DSP_THREE_STEP_BYTES,
+        channels->bias, channels->multipliers, channels->shifts, output, pitch, channels->addend);
 }
 
 /* The same for channels that have one factor: a pair of them at a time. */
@@ -39,6 +42,7 @@ void dtn_dsp_multiply_rows(const dtn_cm_product_t *product)
     const size_t output_pitch = is_one ? 0 : product->output_pitch;
     const dtn_dsp_channels_t channels = {
         .weights = product->weights,
+        .has_s16_weights = product->has_s16_weights,
         .bias = product->bias,
         .multipliers = product->scale.multipliers,
         .shifts = product->scale.shifts,

@@ -20,6 +20,7 @@ void dtn_dsp_multiply_rows(const dtn_cm_product_t *product);
 /** An even number of channels, each with its own factor. */
 typedef struct {
     const int8_t *weights; /**< pairs of rows of `words` words */
+    bool has_s16_weights;
     const int32_t *bias;
     const int32_t *multipliers;
     const int32_t *shifts;

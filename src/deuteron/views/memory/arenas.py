@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deuteron.board import arena, image, larger_weights, packed_weights
+from deuteron.board import arena, image, packed_weights, weight_choices
 from deuteron.board.arena import Arena
 from deuteron.board.interleaved_weights import constant_bytes, inner_of
 from deuteron.builds import manifest as manifests
@@ -33,7 +33,7 @@ class ArenaPlanning:
         """Return the SRAM, and the number of depth-first chains, in a line."""
         chains = self.arena.chains
         cut = f"{counted(len(chains), 'chain')} depth first, {self.arena.whole_bytes:,} B without"
-        compressed = "".join(f"; {line}" for line in [*larger_weights.compressed_lines(self.arena, self.manifest)][:1])
+        compressed = "".join(f"; {line}" for line in [*weight_choices.compressed_lines(self.arena, self.manifest)][:1])
         return f"SRAM: {self._total()}; {cut if chains else 'nothing depth first'}{compressed}"
 
     def lines(self) -> Iterator[str]:
@@ -43,9 +43,9 @@ class ArenaPlanning:
         state = self.arena.bundle.state
         for tensor in () if state is None else state.tensors:
             yield f"  state: {tensor.name or 'a tensor'}, {tensor.bytes:,} B"
-        yield from larger_weights.lines(self.arena, self.manifest)
-        yield from larger_weights.compressed_lines(self.arena, self.manifest)
-        yield from larger_weights.packed_lines(self.arena.bundle, self.manifest)
+        yield from weight_choices.lines(self.arena, self.manifest)
+        yield from weight_choices.compressed_lines(self.arena, self.manifest)
+        yield from weight_choices.packed_lines(self.arena.bundle, self.manifest)
         yield from self.details()
 
     def _total(self) -> str:
