@@ -22,6 +22,48 @@ typedef struct {
     int8_t *output; /* of the first of them */
 } waiting_t;
 
+/* Copies a line of up to 16 bytes of some windows; `next` goes from the place of one to that of the next. */
+#define GATHER_SHORT_LINES(next)                                                                                       \
+    register size_t left __asm__("lr") = windows;                                                                      \
+    __asm__ volatile("vctp.8 %[bytes]\n"                                                                               \
+                     "dls lr, lr\n"                                                                                    \
+                     "1:\n"                                                                                            \
+                     "vpstt\n"                                                                                         \
+                     "vldrbt.8 q0, [%[from]]\n"                                                                        \
+                     "vstrbt.8 q0, [%[to]]" next "\n"                                                                  \
+                     "add %[from], %[from], %[step]\n"                                                                 \
+                     "le lr, 1b\n"                                                                                     \
+                     : [to] "+&l"(to), [from] "+&r"(from), "+&r"(left)                                                 \
+                     : [bytes] "r"(bytes), [step] "r"(step), [wide] "r"(wide)                                          \
+                     : "q0", DTN_CM_PREDICATE "cc", "memory")
+
+/* The same for any width, and faster for those of first layers. */
+static inline void gather_short_lines(const int8_t *from, size_t step, size_t bytes, int8_t *to, size_t wide,
+                                      size_t windows)
+{
+    if (wide == 32) {
+        GATHER_SHORT_LINES(", #32");
+    } else if (wide == 48) {
+        GATHER_SHORT_LINES(", #48");
+    } else {
+        GATHER_SHORT_LINES("\nadd %[to], %[to], %[wide]");
+    }
+}
+
+/* Copies so many lines of a window, `line` bytes apart there and `pitch` on the map. */
+static inline void copy_lines(int8_t *to, const int8_t *from, size_t bytes, size_t line, size_t pitch, int32_t lines)
+{
+    if (bytes <= 16) {
+        gather_short_lines(from, pitch, bytes, to, line, (size_t)lines);
+        return;
+    }
+    for (; lines > 0; lines--) {
+        dtn_cm_copy_bytes(to, from, bytes);
+        to += line;
+        from += pitch;
+    }
+}
+
 /* Copies a window that is partly in the padding, where the group's padding value is, or whose pixels are apart. */
 static void gather_parts(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int8_t *to)
 {
@@ -34,31 +76,8 @@ static void gather_parts(const dtn_cm_group_t *group, const dtn_cm_place_t *plac
     }
     for (int32_t kx = place->columns.first; kx < place->columns.end; kx = dtn_cm_next_run(group, place, kx)) {
         dtn_cm_run_t run = dtn_cm_run(group, place, place->rows.first, kx);
-        for (int32_t lines = place->rows.end - place->rows.first; lines > 0; lines--) {
-            dtn_cm_copy_bytes(to + run.at, run.input, run.count);
-            run.at += line;
-            run.input += pitch;
-        }
+        copy_lines(to + run.at, run.input, run.count, line, pitch, place->rows.end - place->rows.first);
     }
-}
-
-/* Copies a line of up to 16 bytes of some windows. */
-static inline void gather_short_lines(const int8_t *from, size_t step, size_t bytes, int8_t *to, size_t wide,
-                                      size_t windows)
-{
-    register size_t left __asm__("lr") = windows;
-    __asm__ volatile("vctp.8 %[bytes]\n"
-                     "dls lr, lr\n"
-                     "1:\n"
-                     "vpstt\n"
-                     "vldrbt.8 q0, [%[from]]\n"
-                     "vstrbt.8 q0, [%[to]]\n"
-                     "add %[from], %[from], %[step]\n"
-                     "add %[to], %[to], %[wide]\n"
-                     "le lr, 1b\n"
-                     : [to] "+&r"(to), [from] "+&r"(from), "+&r"(left)
-                     : [bytes] "r"(bytes), [step] "r"(step), [wide] "r"(wide)
-                     : "q0", DTN_CM_PREDICATE "cc", "memory");
 }
 
 /* Copies windows that are not in the padding; `from` is the first element of the first. */
@@ -68,16 +87,17 @@ static DTN_CM_ALONE void gather_windows(const dtn_cm_windows_t *p, const int8_t 
     const size_t inputs = (size_t)p->in_c;
     const size_t line = (size_t)p->kernel_w * inputs;
     const size_t step = (size_t)p->stride_w * inputs;
-    for (int32_t lines = p->kernel_h; lines > 0; lines--) {
-        if (line <= 16) {
-            gather_short_lines(from, step, line, to, wide, windows);
-        } else {
-            for (size_t i = 0; i < windows; i++) {
-                dtn_cm_copy_bytes(to + i * wide, from + i * step, line);
-            }
+    const size_t pitch = (size_t)p->dilation_h * (size_t)p->in_w * inputs;
+    if (line > 16 || windows < (size_t)p->kernel_h) {
+        for (size_t i = 0; i < windows; i++) {
+            copy_lines(to + i * wide, from + i * step, line, line, pitch, p->kernel_h);
         }
+        return;
+    }
+    for (int32_t lines = p->kernel_h; lines > 0; lines--) {
+        gather_short_lines(from, step, line, to, wide, windows);
         to += line;
-        from += (size_t)p->dilation_h * (size_t)p->in_w * inputs;
+        from += pitch;
     }
 }
 
@@ -172,8 +192,7 @@ static inline bool dtn_cm_convolve_windows(const dtn_cm_group_t *group, void *sc
     if (group->patch <= DTN_CM_PADDED && group->scale.largest_shift < 0) {
         int8_t buffer[DTN_CM_PADDED_BYTES];
         const size_t wide = dtn_cm_padded_bytes(group->patch);
-        const size_t most = wide == 16 ? DTN_CM_PADDED_ROWS : sizeof buffer / wide;
-        all_pixels(group, &(waiting_t){.buffer = buffer, .wide = wide, .most = most});
+        all_pixels(group, &(waiting_t){.buffer = buffer, .wide = wide, .most = DTN_CM_PADDED_ROWS});
         return true;
     }
     if (bytes < DTN_CM_TRIPLE * group->patch) {

@@ -120,11 +120,10 @@ static __attribute__((noinline)) void multiply_padded(const dtn_cm_product_t *p,
     int8_t buffer[DTN_CM_PADDED_BYTES];
     const size_t wide = dtn_cm_padded_bytes(block->depth);
     const bool are_copied = p->input_pitch != wide || block->depth != wide;
-    const size_t most = are_copied ? sizeof buffer / wide : DTN_CM_PADDED_ROWS;
     size_t count;
     for (size_t row = 0; row < p->rows; row += count) {
         const int8_t *rows = p->input + row * p->input_pitch;
-        count = p->rows - row < most ? p->rows - row : most;
+        count = p->rows - row < DTN_CM_PADDED_ROWS ? p->rows - row : DTN_CM_PADDED_ROWS;
         for (size_t i = 0; i < count && are_copied; i++) {
             dtn_cm_copy_bytes(buffer + i * wide, rows + i * p->input_pitch, block->depth);
         }
