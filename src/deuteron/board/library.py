@@ -48,6 +48,21 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "driver": _SMALLEST,
     "driver.crc32": (),
     "cortex_m.dtn_cm_decompress": ("-O2",),
+    # The inner loops compute all but rare calls of these.
+    **{
+        f"cortex_m.dtn_cm_{name}": ()
+        for name in (
+            "interleaved_conv2d",
+            "interleaved_linear",
+            "quantized_conv2d",
+            "quantized_conv2d_s4",
+            "quantized_depthwise_conv2d",
+            "quantized_depthwise_conv2d_s4",
+            "quantized_linear",
+            "quantized_linear_s4",
+            "winograd_conv2d",
+        )
+    },
 }
 """Compiler options of a module or of one file. `benches/cortex_m.py` bounds the size of the Cortex-M operators and
 their instructions on MLPerf Tiny's layers; both bounds hold only with these options. Loops of executor and driver run
