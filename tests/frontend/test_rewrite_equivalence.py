@@ -1,6 +1,6 @@
 """Float models compared with their rewrites for quantizers: a wrong rewrite is an error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -227,6 +227,29 @@ def test_nan_that_a_rewrite_removes_is_refused() -> None:
 
     with pytest.raises(UnsupportedError, match=r"softmax\.int` gives NaN for a sample, which int8 does not have"):
         rewritten(exported(Masked()), finite, -X.abs())
+
+
+class MaskedByInput(nn.Module):
+    """A softmax of scores that a mask leaves out."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x.masked_fill(mask, -torch.inf).softmax(-1)
+
+
+def test_masks_are_compared_on_calibration_batches_from_an_iterator() -> None:
+    def batches(last: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        generator = torch.Generator().manual_seed(0)
+        for number in range(6):
+            mask = torch.tensor([[True, False, False, False], [last and number == 5] * 4])
+            yield torch.randn(2, 4, generator=generator), mask
+
+    def sqnr(last: bool) -> float:
+        build = api.build(MaskedByInput(), next(batches(last)), target="cortex-m55", calibration=batches(last))
+        return build.manifest.quality.outputs[0].sqnr
+
+    assert sqnr(last=False) > 30
+    with pytest.raises(UnsupportedError, match=r"softmax\.int` gives NaN for a sample"):
+        sqnr(last=True)
 
 
 def test_neither_the_model_nor_random_numbers_are_touched() -> None:

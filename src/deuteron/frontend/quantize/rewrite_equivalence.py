@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -28,6 +29,12 @@ _NOISE = 1e-5
 _SCALES = ("mul", "div")
 """Operators whose constant factor a rewrite may round."""
 
+_MASKS = frozenset({"masked_fill", "where", "softmax"})
+"""Operators whose rewrites hold for the calibration batches: numbers that stand for infinity, and masks of scores."""
+
+_BATCHES = 8
+"""So many batches show these rewrites."""
+
 _NO_INT64 = "scale the integers down, compute them in the application, or build for a target without an Ethos-U"
 _NO_NAN = "correct the model or the sample; give rows of which a mask leaves out all scores to `torch.nan_to_num`"
 _WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
@@ -47,6 +54,11 @@ class Run:
     inputs: Inputs
     outputs: Sequence[object]
     near: Sequence[Sequence[object]] | None = ()
+
+
+def from_batches(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> Iterable[Inputs]:
+    """Return the first calibration batches of a model with masks; no others depend on them."""
+    return islice(batches(), _BATCHES) if any(called(node) in _MASKS for node in model.graph.nodes) else ()
 
 
 def original(model: fx.GraphModule, samples: Iterable[Inputs]) -> tuple[Run, ...]:
