@@ -52,6 +52,22 @@ FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
 ]
 
 
+def _state_space(x: Tensor) -> Tensor:
+    """The kernel of a diagonal state space, as S4D computes it of its parameters."""
+    poles = -torch.arange(1.0, 5.0).view(2, 2) + 1j * torch.arange(4.0).view(2, 2)
+    kernel = 2 * torch.einsum("hn,hnl->hl", WEIGHTS[:2] / poles, torch.exp(poles.unsqueeze(-1) * torch.arange(4))).real
+    return torch.fft.irfft(torch.fft.rfft(x.view(4, 2, 4), n=8) * torch.fft.rfft(kernel, n=8), n=8)[..., :4]
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_operators_on_weights_without_a_rule_become_constants(*, weights: bool) -> None:
+    def write(model: fx.GraphModule) -> None:
+        doubles.narrow(model)
+        assert (complex_numbers.write(model, weights=weights) is None) == weights
+
+    rewritten(Call(_state_space), (4, 8), write, rtol=1e-5)
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_complex_numbers_become_pairs(function: Callable[[Tensor], Tensor]) -> None:
     def write(model: fx.GraphModule) -> None:

@@ -297,7 +297,7 @@ class Flow:
         self._original = rewrite_equivalence.original(model, [self.sample, *self.further, *others])
         boolean_indices.write(model)
         doubles.narrow(model, self.sample)
-        without_rule = complex_numbers.write(model)
+        without_rule = complex_numbers.write(model, weights=self.train is None)
         check_exported(model, takes_complex=not self._has_cortex_m, without_rule=without_rule)
         self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)

@@ -31,9 +31,12 @@ _PRODUCTS = frozenset({"bmm", "einsum", "matmul", "mm", "mul"})
 """Operators that are linear in each of two operands."""
 
 
-def write(model: fx.GraphModule) -> fx.Node | None:
-    """Replace complex tensors, unless a model returns some or has an operator without a rule; return that operator."""
-    pass_ = _Pass(model)
+def write(model: fx.GraphModule, *, weights: bool = False) -> fx.Node | None:
+    """Replace complex tensors, unless a model returns some or has an operator without a rule; return that operator.
+
+    With `weights`, an operator without a rule may become a constant where it depends on weights only.
+    """
+    pass_ = _Pass(model, weights)
     nodes = list(model.graph.nodes)
     if not any(map(_is_complex, nodes)):
         return None
@@ -56,8 +59,8 @@ def write(model: fx.GraphModule) -> fx.Node | None:
 class _Pass:
     """The parts of the complex tensors so far, and the real tensors that were computed of complex ones."""
 
-    def __init__(self, model: fx.GraphModule) -> None:
-        self.model = model
+    def __init__(self, model: fx.GraphModule, weights: bool) -> None:
+        self.model, self._folds = model, weights
         self.pairs = dict[fx.Node, Pair]()
         self.reals = dict[fx.Node, fx.Node]()
         self.done = set[fx.Node]()
@@ -70,6 +73,8 @@ class _Pass:
             self.done.add(node)
             return True
         result = self._parts(node)
+        if result is None and self._folds:
+            result = self._folded(node)
         if result is not None and self._is_written(node):
             result = self._own(node, result)
         if isinstance(result, tuple):
@@ -124,6 +129,13 @@ class _Pass:
         # Both parts are computed of the old ones.
         a, b = self._pair(node.args[0])
         return call(node, aten.copy_.default, a, result[0]), call(node, aten.copy_.default, b, result[1])
+
+    def _folded(self, node: fx.Node) -> Pair | fx.Node | None:
+        """Return the parts, or the real tensor, of a node that depends on no input."""
+        value = constant_value(self.model, node)
+        if value is None or value.is_complex():
+            return None if value is None else self._constants(node, value)
+        return constant(self.model, node, node.name, value)
 
     def _real(self, node: fx.Node) -> fx.Node | None:
         """Return a real tensor that is computed of complex ones."""
