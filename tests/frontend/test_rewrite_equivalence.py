@@ -213,6 +213,23 @@ def test_integers_beyond_the_bits_of_a_rewrite_are_refused() -> None:
         rewritten(exported(Long()), narrow, X.abs())
 
 
+class Mean(nn.Module):
+    """A mean of six whole numbers at a half, which the reciprocal of their count in float32 moves."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, x + 1], 1).int().float().mean(-1).round().int()
+
+
+def test_a_mean_at_a_half_may_round_to_either_side() -> None:
+    def divided(node: fx.Node) -> None:
+        if node.target is aten.mean.dim:
+            with node.graph.inserting_before(node):
+                total = node.graph.call_function(aten.sum.dim_IntList, node.args)
+                node.replace_all_uses_with(node.graph.call_function(aten.mul.Tensor, (total, 1.00001 / 6)))
+
+    rewritten(exported(Mean()), divided, torch.tensor([[1.25, 2.25, 3.25]]))
+
+
 class Masked(nn.Module):
     """A softmax of scores of which a mask may leave out all."""
 

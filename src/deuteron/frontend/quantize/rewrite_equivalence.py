@@ -29,6 +29,9 @@ _NOISE = 1e-5
 _SCALES = ("mul", "div")
 """Operators whose constant factor a rewrite may round."""
 
+_MEANS = ("mean", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
+"""Operators with a factor that a rewrite may round."""
+
 _MASKS = frozenset({"masked_fill", "where", "softmax"})
 """Operators whose rewrites hold for the calibration batches: numbers that stand for infinity, and masks of scores."""
 
@@ -142,7 +145,8 @@ class _Noisy(Doubles):
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
-        is_given = n.op in ("placeholder", "get_attr") or (called(n) in _SCALES and any(map(_is_rounded, n.args)))
+        is_scale = called(n) in _MEANS or (called(n) in _SCALES and any(map(_is_rounded, n.args)))
+        is_given = is_scale or n.op in ("placeholder", "get_attr")
         is_moved = is_given and isinstance(value, Tensor) and value.is_floating_point()
         return value * (1 + self._size * torch.randn_like(value)) if is_moved else value
 
