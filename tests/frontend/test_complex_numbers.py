@@ -41,6 +41,8 @@ FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.fft.ifft2(torch.fft.fft2(x) * 0.5).abs(),
     lambda x: torch.fft.irfft2(torch.fft.rfft2(x), s=(4, 6), norm="forward"),
     lambda x: torch.fft.rfft(x, n=12).abs() + torch.fft.rfftn(x[:, :7], dim=(1, 0)).real.sum(),
+    lambda x: torch.fft.irfft(torch.fft.rfft(x, n=16).abs().square())[:, :8],
+    lambda x: torch.fft.irfft(x + 0),
     lambda x: torch.fft.irfft(torch.fft.rfft(x), n=9) + torch.fft.fft(x, 9).imag,
     lambda x: torch.view_as_real(torch.view_as_complex(x.view(4, 4, 2)) * TURNS).flatten(1),
     lambda x: (torch.complex(x, -x).conj() / 2).transpose(0, 1).imag - torch.exp(1j * x).real.t(),

@@ -230,6 +230,24 @@ def test_a_mean_at_a_half_may_round_to_either_side() -> None:
     rewritten(exported(Mean()), divided, torch.tensor([[1.25, 2.25, 3.25]]))
 
 
+class Labels(nn.Module):
+    """An operator that takes integers of 64 bits alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.multilabel_margin_loss(x, (x > 0).long())
+
+
+def test_an_operator_that_fails_on_narrower_integers_is_refused() -> None:
+    def narrow(node: fx.Node) -> None:
+        if node.target is aten.multilabel_margin_loss.default:
+            with node.graph.inserting_before(node):
+                narrowed = node.graph.call_function(aten.to.dtype, (node.args[1], torch.int32))
+            node.replace_input_with(node.all_input_nodes[1], narrowed)
+
+    with pytest.raises(UnsupportedError, match="multilabel_margin_loss` has no form for this target: expected"):
+        rewritten(exported(Labels()), narrow)
+
+
 class Masked(nn.Module):
     """A softmax of scores of which a mask may leave out all."""
 

@@ -38,10 +38,11 @@ def write(model: fx.GraphModule, *, weights: bool = False) -> fx.Node | None:
     """
     pass_ = _Pass(model, weights)
     nodes = list(model.graph.nodes)
-    if not any(map(_is_complex, nodes)):
+    if not any(_is_complex(node) or called(node) in TRANSFORMS for node in nodes):
         return None
     for node in nodes:
-        is_concerned = _is_complex(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
+        is_complex = _is_complex(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
+        is_concerned = is_complex or called(node) in TRANSFORMS  # from real numbers to real ones
         if is_concerned and node.op != "output" and not pass_.visit(node):
             return node
     if any(arg in pass_.pairs for arg in model.graph.output_node().all_input_nodes):

@@ -19,6 +19,7 @@ from deuteron.frontend.eager.outputs import difference, equal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, reads_inputs
 from deuteron.frontend.quantize import inplace, source_propagation
+from deuteron.frontend.source_lines import first_line
 
 TOLERANCE = 1e-4
 """The allowed difference of an output, relative to its largest magnitude. Folded scales and weights are float32."""
@@ -39,6 +40,7 @@ _BATCHES = 8
 """So many batches show these rewrites."""
 
 _NO_INT64 = "scale the integers down, compute them in the application, or build for a target without an Ethos-U"
+_NO_FORM = "write it with other operators, or compute it in the application"
 _NO_NAN = "correct the model or the sample; give rows of which a mask leaves out all scores to `torch.nan_to_num`"
 _WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
 
@@ -101,7 +103,7 @@ def checked(quantizer: Any, before: Callable[[], Sequence[Run]]) -> Any:
             source_propagation.fill(rewritten.graph)
             nodes = flat(rewritten.graph.output_node().args[0])
             for run in before():
-                outputs = _outputs(Doubles(rewritten), run.inputs)
+                outputs = _outputs(_Rewritten(rewritten), run.inputs)
                 _need_representable(nodes, run.outputs, outputs)
                 _compare(run, outputs)
             return rewritten
@@ -134,6 +136,16 @@ class Doubles(fx.Interpreter):
         if value.is_complex():
             return value.to(torch.complex128)
         return value.clone() if n.op == "get_attr" else value
+
+
+class _Rewritten(Doubles):
+    """Refuses operators that fail on rewritten operands, such as integers of 32 bits in place of 64."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except RuntimeError as e:
+            raise refusal(n, f"has no form for this target: {first_line(e)}", _NO_FORM) from e
 
 
 class _Noisy(Doubles):
