@@ -68,13 +68,14 @@ def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | 
     starts = constant_value(model, cast(fx.Node, offsets))
     if starts is None or any(item.args[1] != 0 and item.users for item in node.users):
         return None
-    ends = [*starts.tolist(), *([] if has_end else [cast(fx.Node, indices).meta["val"].numel()])]
+    ends = cast("list[int]", cast(Any, starts).tolist())
+    ends += [] if has_end else [cast(fx.Node, indices).meta["val"].numel()]
     sizes = {end - start for start, end in pairwise(ends)}
     if not sizes or min(sizes) < 1 or (padding is not None and mode == _MAX):
         return None
     rows, factors = call(node, aten.embedding.default, table, indices), weights
     if padding is not None:
-        is_kept = call(node, aten.ne.Scalar, indices, padding % table.meta["val"].shape[0])
+        is_kept = call(node, aten.ne.Scalar, indices, padding % cast(fx.Node, table).meta["val"].shape[0])
         factors = call(node, aten.to.dtype, is_kept, torch.float32)
         factors = factors if weights is None else call(node, aten.mul.Tensor, factors, weights)
     if factors is not None:
