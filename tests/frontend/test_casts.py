@@ -152,6 +152,27 @@ class Counts(nn.Module):
         return steps.clamp(-3, 3) + 1, (steps % 3).float() * x, (x > 0).to(x) + x
 
 
+class Codes(nn.Module):
+    """Integers of arithmetic with floats without a fraction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = self.fc(x)
+        codes = (x > 0).float() + (y > 0).float() * 2
+        return codes.int(), (y.sign() + 1).to(torch.uint8), (torch.floor(y * 3) * 2 - 1).int()
+
+
+@pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "cortex-m55"))
+def test_integers_of_arithmetic_with_whole_floats(target: str):
+    torch.manual_seed(0)
+    batches = [torch.randn(4, 8) for _ in range(16)]
+    build = api.build(Codes(), batches[0], target=target, calibration=batches)
+    assert all(output.equal > 0.95 for output in build.manifest.quality.outputs)
+
+
 @pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "ethos-u55-128cm"))
 def test_integers_of_quantized_values_and_floats_of_integers(target: str, tmp_path: Path):
     torch.manual_seed(0)

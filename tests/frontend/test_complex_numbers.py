@@ -41,6 +41,8 @@ FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.fft.ifft2(torch.fft.fft2(x) * 0.5).abs(),
     lambda x: torch.fft.irfft2(torch.fft.rfft2(x), s=(4, 6), norm="forward"),
     lambda x: torch.fft.rfft(x, n=12).abs() + torch.fft.rfftn(x[:, :7], dim=(1, 0)).real.sum(),
+    lambda x: torch.fft.irfft(torch.fft.rfft(x, n=16).abs().square())[:, :8],
+    lambda x: torch.fft.irfft(x + 0),
     lambda x: torch.fft.irfft(torch.fft.rfft(x), n=9) + torch.fft.fft(x, 9).imag,
     lambda x: torch.view_as_real(torch.view_as_complex(x.view(4, 4, 2)) * TURNS).flatten(1),
     lambda x: (torch.complex(x, -x).conj() / 2).transpose(0, 1).imag - torch.exp(1j * x).real.t(),
@@ -50,6 +52,22 @@ FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
     lambda x: _enhanced(x.view(2, 16), 8, 3, 17, win_length=6, window=WINDOW[:6] + 0.1, normalized=True),
     lambda x: _enhanced(x.view(2, 16), 4, 2, 13, center=False, window=torch.ones(4)),
 ]
+
+
+def _state_space(x: Tensor) -> Tensor:
+    """The kernel of a diagonal state space, as S4D computes it of its parameters."""
+    poles = -torch.arange(1.0, 5.0).view(2, 2) + 1j * torch.arange(4.0).view(2, 2)
+    kernel = 2 * torch.einsum("hn,hnl->hl", WEIGHTS[:2] / poles, torch.exp(poles.unsqueeze(-1) * torch.arange(4))).real
+    return torch.fft.irfft(torch.fft.rfft(x.view(4, 2, 4), n=8) * torch.fft.rfft(kernel, n=8), n=8)[..., :4]
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_operators_on_weights_without_a_rule_become_constants(*, weights: bool) -> None:
+    def write(model: fx.GraphModule) -> None:
+        doubles.narrow(model)
+        assert (complex_numbers.write(model, weights=weights) is None) == weights
+
+    rewritten(Call(_state_space), (4, 8), write, rtol=1e-5)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -143,6 +143,8 @@ def test_readers_of_one_mask_all_leave_out_what_it_masks(function: Callable[[Ten
         lambda x: x.masked_fill(ROW, -torch.inf).softmax(-1).nan_to_num(0.5),
         lambda x: torch.where(x > 0, x, -torch.inf).softmax(1).nan_to_num(),
         lambda x: (x + torch.zeros(8).masked_fill(x[0] < 9, -torch.inf)).softmax(-1).nan_to_num(),
+        lambda x: x.masked_fill(ROW, -torch.inf).masked_fill(x < 0.5, -torch.inf).softmax(-1).nan_to_num(),
+        lambda x: torch.where(x > 0, x.masked_fill(x > 1, -torch.inf), -torch.inf).softmax(-1).nan_to_num(),
         lambda x: (p := x.masked_fill(x.amax(0) < 2, -torch.inf).softmax(0)).masked_fill(p.isnan(), 0.0),
     ],
 )

@@ -418,3 +418,18 @@ def test_what_the_npu_quantizes_and_cannot_convert_is_the_cpus(monkeypatch: pyte
     assert built.manifest.quality.outputs[0].sqnr > 25
     why = "the NPU's backend cannot convert its quantization, which neighbours share"
     assert why in {node.why for node in built.manifest.nodes}
+
+
+class Peak(nn.Module):
+    """A maximum on the NPU of values that reshapes on the CPU give it with another scale."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        peak = torch.maximum(x.amin().view(1) * 0.9, x.abs().amax().view(1))
+        return x / torch.maximum(peak * 0.9, (x * 0.5).abs().amax().view(1))
+
+
+def test_changes_of_scale_between_both_processors_are_the_npus() -> None:
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 4, 16) for _ in range(16)]
+    build = api.build(Peak(), batches[0], target="imxrt700cm", calibration=batches)
+    assert build.manifest.quality.outputs[0].sqnr > 30

@@ -212,6 +212,19 @@ def test_an_example_input_that_is_not_float32(dtype: torch.dtype):
     )
 
 
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+@pytest.mark.parametrize("module", [Doubled(), nn.ReLU()])
+def test_an_example_input_is_refused_at_the_line_of_forward(module: nn.Module):
+    with pytest.raises(InputError) as caught:
+        check_example_inputs((torch.zeros(1, dtype=torch.float64),), module)
+    line = Doubled.forward.__code__.co_firstlineno
+    assert caught.value.where == (f"{__file__}:{line}" if isinstance(module, Doubled) else None)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
 def test_integers_and_bools_may_be_example_inputs(dtype: torch.dtype):
     inputs = (torch.zeros(1, dtype=dtype),)

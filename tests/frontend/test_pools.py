@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.quantize import decompositions, dilated_pools
+from deuteron.frontend.quantize import decompositions, dilated_pools, pools, signals
 
 aten = torch.ops.aten
 IMAGE = (1, 3, 7, 8)
@@ -36,6 +36,13 @@ def test_dilated_windows_are_selections(shape: tuple[int, ...], options: dict[st
 def test_dilated_windows_of_signals_are_selections() -> None:
     found = rewritten(Call(lambda x: functional.max_pool1d(x, 3, 2, 1, 2)), (2, 4, 11), dilated_pools.write)
     assert aten.max_pool1d.default not in found
+
+
+def test_pads_without_a_value_repeat_edges_before_signals_become_images() -> None:
+    def causal(x: Tensor) -> Tensor:
+        return functional.max_pool1d(functional.pad(x, (3, 0), value=float("-inf")), 4, 1)
+
+    assert aten.pad.default not in rewritten(Call(causal), (2, 4, 11), pools.write, signals.write)
 
 
 class Values(nn.Module):

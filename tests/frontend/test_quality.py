@@ -276,6 +276,18 @@ def test_a_choice_that_rounding_turns_in_a_few_samples_is_told():
     )
 
 
+class Signed(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sign(x)
+
+
+def test_a_sign_that_rounding_turns_in_a_few_samples_is_told():
+    batches = [(torch.tensor([[(-1.0) ** i, 0.3, i / 16 + 0.1]]),) for i in range(16)]
+    assert measured(Signed(), batches)[1] == ()
+    (text,) = measured(Signed(), [*batches, (torch.tensor([[1e-6, 0.5, 0.7]]),)])[1]
+    assert "what `sign` chooses where its operand is near a jump" in text
+
+
 def test_a_few_large_samples_do_not_hide_the_others():
     generator = torch.Generator().manual_seed(0)
     small = [(torch.randn(1, 8, generator=generator),) for _ in range(15)]

@@ -1,6 +1,6 @@
 """Float models compared with their rewrites for quantizers: a wrong rewrite is an error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -213,6 +213,41 @@ def test_integers_beyond_the_bits_of_a_rewrite_are_refused() -> None:
         rewritten(exported(Long()), narrow, X.abs())
 
 
+class Mean(nn.Module):
+    """A mean of six whole numbers at a half, which the reciprocal of their count in float32 moves."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, x + 1], 1).int().float().mean(-1).round().int()
+
+
+def test_a_mean_at_a_half_may_round_to_either_side() -> None:
+    def divided(node: fx.Node) -> None:
+        if node.target is aten.mean.dim:
+            with node.graph.inserting_before(node):
+                total = node.graph.call_function(aten.sum.dim_IntList, node.args)
+                node.replace_all_uses_with(node.graph.call_function(aten.mul.Tensor, (total, 1.00001 / 6)))
+
+    rewritten(exported(Mean()), divided, torch.tensor([[1.25, 2.25, 3.25]]))
+
+
+class Labels(nn.Module):
+    """An operator that takes integers of 64 bits alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.multilabel_margin_loss(x, (x > 0).long())
+
+
+def test_an_operator_that_fails_on_narrower_integers_is_refused() -> None:
+    def narrow(node: fx.Node) -> None:
+        if node.target is aten.multilabel_margin_loss.default:
+            with node.graph.inserting_before(node):
+                narrowed = node.graph.call_function(aten.to.dtype, (node.args[1], torch.int32))
+            node.replace_input_with(node.all_input_nodes[1], narrowed)
+
+    with pytest.raises(UnsupportedError, match="multilabel_margin_loss` has no form for this target: expected"):
+        rewritten(exported(Labels()), narrow)
+
+
 class Masked(nn.Module):
     """A softmax of scores of which a mask may leave out all."""
 
@@ -227,6 +262,29 @@ def test_nan_that_a_rewrite_removes_is_refused() -> None:
 
     with pytest.raises(UnsupportedError, match=r"softmax\.int` gives NaN for a sample, which int8 does not have"):
         rewritten(exported(Masked()), finite, -X.abs())
+
+
+class MaskedByInput(nn.Module):
+    """A softmax of scores that a mask leaves out."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x.masked_fill(mask, -torch.inf).softmax(-1)
+
+
+def test_masks_are_compared_on_calibration_batches_from_an_iterator() -> None:
+    def batches(last: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        generator = torch.Generator().manual_seed(0)
+        for number in range(6):
+            mask = torch.tensor([[True, False, False, False], [last and number == 5] * 4])
+            yield torch.randn(2, 4, generator=generator), mask
+
+    def sqnr(last: bool) -> float:
+        build = api.build(MaskedByInput(), next(batches(last)), target="cortex-m55", calibration=batches(last))
+        return build.manifest.quality.outputs[0].sqnr
+
+    assert sqnr(last=False) > 30
+    with pytest.raises(UnsupportedError, match=r"softmax\.int` gives NaN for a sample"):
+        sqnr(last=True)
 
 
 def test_neither_the_model_nor_random_numbers_are_touched() -> None:

@@ -27,6 +27,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "hardswish": (lambda x: nn.functional.hardswish(-x.abs() / 4 + 2), 28),
     "sigmoid": (torch.sigmoid, 40),
     "views": (lambda x: x.reshape(2, 2, 16).transpose(1, 2).tanh(), 33),
+    "joined with a number": (lambda x: torch.cat([torch.full((1, 1), 0.5), x.tanh()], 1), 33),
     "two readers": (lambda x: torch.cat([x.sigmoid(), x.tanh()], 1), 35),
 }
 """Functions, and the least quality of the result in dB; it is lower with steps for all values."""
@@ -48,6 +49,12 @@ def test_only_values_where_the_function_varies_have_steps(name: str, target: str
     sqnr, layers = decibels(function, target)
     assert sqnr > least
     assert min(layers) > 25  # a value is compared within its range
+
+
+@pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u85-256", "imxrt700cm"], 1))
+def test_a_function_that_jumps_has_values_on_both_sides(target: str) -> None:
+    assert decibels(torch.sign, target)[0] > 12
+    assert decibels(lambda x: x.sign() + x.relu(), target)[0] > 20
 
 
 def _both(x: Tensor) -> Tensor:

@@ -154,6 +154,23 @@ def test_weighted_bags_are_weighted_sums():
     assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"offsets": torch.tensor([0, 2, 3])},
+        {"offsets": torch.tensor([0, 2, 3]), "mode": "max"},
+        {"offsets": torch.tensor([0, 2, 6]), "mode": "sum", "include_last_offset": True},
+        {"offsets": torch.tensor([0, 3]), "padding_idx": 1},
+        {"offsets": torch.tensor([0, 3, 4]), "padding_idx": -5},
+        {"offsets": torch.tensor([0, 4]), "padding_idx": 5, "mode": "sum", "per_sample_weights": torch.arange(6.0)},
+    ],
+)
+def test_bags_of_other_sizes_and_with_padding_are_reductions(options: dict[str, Any]):
+    indices = torch.tensor([0, 5, 2, 1, 1, 3])
+    module = Call(lambda x: functional.embedding_bag(indices, x, **{"mode": "mean", **options}))
+    assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
+
+
 def test_exact_nearest_neighbours_are_selections():
     module = Call(lambda x: functional.interpolate(x, scale_factor=1.5, mode="nearest-exact"))
     assert not any("upsample" in str(target) for target in rewritten(module, (1, 2, 4, 6), indexing.write))

@@ -74,7 +74,7 @@ def check(
         from deuteron.frontend.exported_model import export
 
     inputs.check_module(module)
-    examples = inputs.check_example_inputs(example_inputs)
+    examples = inputs.check_example_inputs(example_inputs, module)
     time = options.stream and options.stream.axis
     batches = None
     if calibration is not None:

@@ -92,7 +92,7 @@ def build(
     from deuteron.frontend import inputs, upstream_caches
     from deuteron.frontend.log_suppression import quiet
 
-    example_inputs = inputs.check_example_inputs(example_inputs)
+    example_inputs = inputs.check_example_inputs(example_inputs, module)
     if calibration is not None:
         calibration = inputs.check_early(calibration, example_inputs, options.stream and options.stream.axis)
 

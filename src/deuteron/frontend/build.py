@@ -335,8 +335,8 @@ def _compile(
 ) -> _Compiled:
     """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
-    is_read_again = asks or options.measuring or options.has_packed_weights
     given = [exported.examples] if exported.calibration is None else exported.calibration
+    is_read_again = asks or options.measuring or options.has_packed_weights or isinstance(given, Iterator)
     batches = tuple(given) if is_read_again else given
     graph, variables = exported.graph, exported.observed.variables
 

@@ -58,7 +58,7 @@ def export(
         DeuteronError: the module or its inputs are of wrong types, or the module cannot be exported.
     """
     time = None if stream is None else stream.axis
-    model, inputs = check_module(module), check_example_inputs(example_inputs)
+    model, inputs = check_module(module), check_example_inputs(example_inputs, module)
     first, calibration = _first_batches(calibration, inputs, time)
     with quiet(), upstream_caches.exporting():
         observed, graph = capture.captured(model, [inputs, *first])

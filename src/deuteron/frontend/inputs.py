@@ -1,5 +1,6 @@
 """Checks the module, the example inputs and the calibration batches of a user."""
 
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, cast
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.nn.parameter import is_lazy
 
+from deuteron.builds.user_frames import in_library
 from deuteron.errors import InputError, counted
 
 Inputs = tuple[Tensor, ...]
@@ -88,9 +90,25 @@ def _need_values(value: Tensor, what: str, load: str) -> None:
         raise InputError(f"{what} has the layout `{layout}`", hint="convert it with `.to_dense()`")
 
 
-def check_example_inputs(inputs: object) -> Inputs:
-    """Return the example inputs as a tuple of tensors, one per argument."""
-    values = _as_tuple(inputs)
+def check_example_inputs(inputs: object, module: object = None) -> Inputs:
+    """Return the example inputs as a tuple of tensors, one per argument of the module's `forward`.
+
+    Raises:
+        InputError: naming the input that cannot be used, at the line of `forward` in the user's code.
+    """
+    try:
+        return _checked_examples(_as_tuple(inputs))
+    except InputError as e:
+        raise e.relocate(_line_of_forward(module)) from None
+
+
+def _line_of_forward(module: object) -> str | None:
+    """Return file and line of the function that takes the inputs; None without one in the user's code."""
+    code = getattr(inspect.unwrap(getattr(module, "forward", check_module)), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code and not in_library(code.co_filename) else None
+
+
+def _checked_examples(values: tuple[object, ...]) -> Inputs:
     if not values:
         raise InputError("there are no example inputs", hint="give one tensor per argument of `forward`")
     tensors: list[Tensor] = []

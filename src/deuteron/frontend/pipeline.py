@@ -293,10 +293,11 @@ class Flow:
         check_norms(model)
         check_repeatable(model)
         keeps_float_layers = self.npu_backend.keeps_float_layers and not self._has_cortex_m
-        self._original = rewrite_equivalence.original(model, [self.sample, *self.further])
+        others = rewrite_equivalence.from_batches(model, self._batches)
+        self._original = rewrite_equivalence.original(model, [self.sample, *self.further, *others])
         boolean_indices.write(model)
         doubles.narrow(model, self.sample)
-        without_rule = complex_numbers.write(model)
+        without_rule = complex_numbers.write(model, weights=self.train is None)
         check_exported(model, takes_complex=not self._has_cortex_m, without_rule=without_rule)
         self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)

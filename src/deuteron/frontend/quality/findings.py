@@ -38,6 +38,9 @@ _JUMP = 30.0
 _BELOW = 6.0
 """A quarter of the samples with so many dB less than all samples together is a finding."""
 
+_STEPS = frozenset({"ceil", "floor", "heaviside", "round", "sgn", "sign", "trunc"})
+"""Functions that jump between values."""
+
 _LAYERS = ("conv", "linear", "addmm", "lstm", "gru")
 
 
@@ -147,15 +150,16 @@ def _jumps(index: int, output: Output) -> Iterator[str]:
     middle = median(noise for _, noise in output.samples)
     ratios = [decibels(*one) for one in output.samples]
     turned = [ratio for ratio, (_, noise) in zip(ratios, output.samples, strict=True) if noise > _JUMP * middle]
-    if middle == 0 or not turned or min(turned) >= LITTLE or output.all.total() < POOR:
+    if not turned or min(turned) >= LITTLE or output.all.total() < POOR:
         return
     choice = next((node for node in _all_before(output.node) if _chooses(node)), None)
     if choice is not None:
+        where = "its operand is near a jump" if called(choice) in _STEPS else "its operands are nearly equal"
         yield _at(
             choice,
             f"output {index} has {min(turned):.1f} dB in the worst of {len(ratios)} samples, and "
-            f"{median(ratios):.1f} dB in the median one: rounding changes what `{called(choice)}` chooses where its "
-            "operands are nearly equal; blend with weights instead, as `torch.sigmoid` gives them, or let the "
+            f"{median(ratios):.1f} dB in the median one: rounding changes what `{called(choice)}` chooses where "
+            f"{where}; blend with weights instead, as `torch.sigmoid` gives them, or let the "
             "application choose",
         )
 
@@ -176,10 +180,11 @@ def _uneven(index: int, output: Output) -> Iterator[str]:
 
 
 def _chooses(node: fx.Node) -> bool:
-    """True for an operator that makes integers or bools of floats."""
+    """True for an operator that makes integers or bools of floats, and for a function that jumps."""
     value = node.meta.get("val")
     is_whole = isinstance(value, torch.Tensor) and not value.is_floating_point()
-    return is_whole and any(is_dequantize(one) or is_float(one) for one in node.all_input_nodes)
+    reads_floats = any(is_dequantize(one) or is_float(one) for one in node.all_input_nodes)
+    return called(node) in _STEPS or (is_whole and reads_floats)
 
 
 def _all_before(node: fx.Node) -> Iterator[fx.Node]:

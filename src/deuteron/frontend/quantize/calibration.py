@@ -18,6 +18,7 @@ from deuteron.errors import InputError
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, operator_name
 from deuteron.frontend.quantize.casts import makes_float
+from deuteron.frontend.quantize.decompositions import value_of
 from deuteron.frontend.source_lines import source_of
 
 
@@ -90,7 +91,8 @@ def observe_integers(model: fx.GraphModule) -> None:
 
 _WHOLE = frozenset({"ceil", "floor", "round", "sign", "sgn", "trunc"})
 _KEEP = frozenset({"abs", "clone", "flatten", "neg", "permute", "relu", "reshape", "transpose", "unsqueeze", "view"})
-"""Operators that make whole numbers of floats, and those that make them of whole numbers."""
+_ARITHMETIC = frozenset({"add", "maximum", "minimum", "mul", "sub"})
+"""Operators that make whole numbers of floats, of a whole number, and of two."""
 
 
 class _WholeObserver(MinMaxObserver):
@@ -118,7 +120,8 @@ def observe_whole(model: fx.GraphModule) -> None:
         if isinstance(observer, HistogramObserver | MinMaxObserver) and not isinstance(observer, FakeQuantizeBase):
             places.setdefault(observer, []).append(node)
     for observer, nodes in places.items():
-        if all(_is_whole(node.all_input_nodes[0]) for node in nodes):
+        measured = [node.all_input_nodes[0] for node in nodes]
+        if all(node.op != "get_attr" and _is_whole(model, node) for node in measured):
             settings: Any = observer
             names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
             replace_observer(model, observer, _WholeObserver(**{name: getattr(settings, name) for name in names}))
@@ -134,10 +137,17 @@ def replace_observer(model: fx.GraphModule, old: object, new: ObserverBase | Fak
             found.obs_or_fqs = [new if one is old else one for one in found.obs_or_fqs]
 
 
-def _is_whole(node: fx.Node) -> bool:
-    """True for floats that have no fraction."""
+def _is_whole(model: fx.GraphModule, node: fx.Node) -> bool:
+    """True for floats that have no fraction: constants, and results of functions and casts that make such floats."""
     while node.op == "call_module" or called(node) in _KEEP:  # an observer gives what it gets
         node = node.all_input_nodes[0]
     value: object = node.meta.get("val")
-    is_float = isinstance(value, Tensor) and value.dtype == torch.float32
-    return is_float and (called(node) in _WHOLE or makes_float(node)) and len(node.args) <= 2 and not node.kwargs
+    if not (isinstance(value, Tensor) and value.dtype == torch.float32):
+        return False
+    if node.op == "get_attr":
+        number = value_of(model, node)
+        return bool((number == number.round()).all())
+    operands = {"where": node.args[1:], **dict.fromkeys(_ARITHMETIC, node.args)}.get(called(node))
+    if operands is not None:
+        return not node.kwargs and all(isinstance(one, fx.Node) and _is_whole(model, one) for one in operands)
+    return (called(node) in _WHOLE or makes_float(node)) and len(node.args) <= 2 and not node.kwargs

@@ -31,14 +31,18 @@ _PRODUCTS = frozenset({"bmm", "einsum", "matmul", "mm", "mul"})
 """Operators that are linear in each of two operands."""
 
 
-def write(model: fx.GraphModule) -> fx.Node | None:
-    """Replace complex tensors, unless a model returns some or has an operator without a rule; return that operator."""
-    pass_ = _Pass(model)
+def write(model: fx.GraphModule, *, weights: bool = False) -> fx.Node | None:
+    """Replace complex tensors, unless a model returns some or has an operator without a rule; return that operator.
+
+    With `weights`, an operator without a rule may become a constant where it depends on weights only.
+    """
+    pass_ = _Pass(model, weights)
     nodes = list(model.graph.nodes)
-    if not any(map(_is_complex, nodes)):
+    if not any(_is_complex(node) or called(node) in TRANSFORMS for node in nodes):
         return None
     for node in nodes:
-        is_concerned = _is_complex(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
+        is_complex = _is_complex(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
+        is_concerned = is_complex or called(node) in TRANSFORMS  # from real numbers to real ones
         if is_concerned and node.op != "output" and not pass_.visit(node):
             return node
     if any(arg in pass_.pairs for arg in model.graph.output_node().all_input_nodes):
@@ -56,8 +60,8 @@ def write(model: fx.GraphModule) -> fx.Node | None:
 class _Pass:
     """The parts of the complex tensors so far, and the real tensors that were computed of complex ones."""
 
-    def __init__(self, model: fx.GraphModule) -> None:
-        self.model = model
+    def __init__(self, model: fx.GraphModule, weights: bool) -> None:
+        self.model, self._folds = model, weights
         self.pairs = dict[fx.Node, Pair]()
         self.reals = dict[fx.Node, fx.Node]()
         self.done = set[fx.Node]()
@@ -70,6 +74,8 @@ class _Pass:
             self.done.add(node)
             return True
         result = self._parts(node)
+        if result is None and self._folds:
+            result = self._folded(node)
         if result is not None and self._is_written(node):
             result = self._own(node, result)
         if isinstance(result, tuple):
@@ -124,6 +130,13 @@ class _Pass:
         # Both parts are computed of the old ones.
         a, b = self._pair(node.args[0])
         return call(node, aten.copy_.default, a, result[0]), call(node, aten.copy_.default, b, result[1])
+
+    def _folded(self, node: fx.Node) -> Pair | fx.Node | None:
+        """Return the parts, or the real tensor, of a node that depends on no input."""
+        value = constant_value(self.model, node)
+        if value is None or value.is_complex():
+            return None if value is None else self._constants(node, value)
+        return constant(self.model, node, node.name, value)
 
     def _real(self, node: fx.Node) -> fx.Node | None:
         """Return a real tensor that is computed of complex ones."""

@@ -31,9 +31,9 @@ NAMES = frozenset(_COMPOSITES.split())
 """Operators with suitable decompositions in PyTorch, by the names of its registry without overload."""
 
 _OUTER_COMPOSITES = """
-cartesian_prod cosine_embedding_loss cross cumulative_trapezoid det diag diagflat dsplit einsum frobenius_norm gradient
-hinge_embedding_loss hsplit inverse linalg_cross linalg_det linalg_diagonal linalg_inv linalg_matmul linalg_matrix_norm
-linalg_matrix_power linalg_solve linalg_vecdot margin_ranking_loss masked_scatter matrix_power meshgrid mode msort mv
+cartesian_prod cross cumulative_trapezoid det diag diagflat dsplit einsum frobenius_norm gradient
+hsplit inverse linalg_cross linalg_det linalg_diagonal linalg_inv linalg_matmul linalg_matrix_norm
+linalg_matrix_power linalg_solve linalg_vecdot masked_scatter matrix_power meshgrid mode msort mv
 nanmean pad_sequence renorm special_ndtr sum_to_size trace triplet_margin_loss vsplit
 """
 _OUTER = frozenset(_OUTER_COMPOSITES.split())
@@ -389,7 +389,10 @@ def write_outer(model: fx.GraphModule) -> None:
     for node in model.graph.find_nodes(op="call_function", target=aten.mode.default):
         if not _has_form(node):
             raise refusal(node, "counts equal floats, or gives their places, which int8 cannot", _MODE)
-    _replace(model, lambda node: _is_fused(node) or (called(node) in _OUTER and _has_form(node)))
+    _replace(
+        model,
+        lambda node: _is_fused(node) or ((called(node) in _OUTER or node.target in losses.FORMS) and _has_form(node)),
+    )
 
 
 def write(model: fx.GraphModule) -> None:

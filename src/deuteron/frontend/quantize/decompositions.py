@@ -299,7 +299,7 @@ _NO_VALUE = -1e4
 """Pads of this number or less before a max-pool stand for no value."""
 
 
-def _max_pool(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
+def with_repeated_edges(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     """A max-pool in ceil mode, or after pads of a very low number, becomes one of an image with repeated edges.
 
     Elements beyond the image do not count, and every window begins inside or before the image. So such a window
@@ -383,7 +383,7 @@ def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
     if pool.target is not aten.max_pool2d_with_indices.default:
         return None
     plain = call(item, aten.max_pool2d.default, *pool.args)
-    return _max_pool(model, plain) or plain
+    return with_repeated_edges(model, plain) or plain
 
 
 _ADAPTIVE: Mapping[object, object] = {
@@ -412,8 +412,8 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.conv2d.padding: _padded,
     aten.pixel_shuffle.default: _shuffled,
     aten.pixel_unshuffle.default: _unshuffled,
-    aten.max_pool1d.default: _max_pool,
-    aten.max_pool2d.default: _max_pool,
+    aten.max_pool1d.default: with_repeated_edges,
+    aten.max_pool2d.default: with_repeated_edges,
     aten.adaptive_avg_pool2d.default: _in_bands,
     operator.getitem: values_alone,
 }

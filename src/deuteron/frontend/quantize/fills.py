@@ -95,17 +95,19 @@ class Fill:
         """The values of which some are replaced."""
         return cast(fx.Node, self.node.args[self.places[0]])
 
-    def written(self, before: fx.Node, values: fx.Node, number: float) -> fx.Node:
-        """Insert the operator before a node for other values and another number."""
+    def written(self, before: fx.Node, values: fx.Node, number: float, condition: fx.Node | None = None) -> fx.Node:
+        """Insert the operator before a node for other values, another number, and another mask if it is given."""
         args = dict(enumerate(self.node.args)) | {self.places[0]: values, self.places[1]: number}
+        args[3 - sum(self.places)] = condition or self.condition
         return call(before, self.target, *args.values())
 
 
 def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> None:
     """Rewrite fills of numbers that stand for infinity, in place. The batches are asked for where there are any."""
     for node in list(model.graph.nodes):
-        if node.target is aten.softmax.int:
-            _without_nan(model, node)
+        _merge(model, node)
+    for node in model.graph.find_nodes(op="call_function", target=aten.softmax.int):
+        _without_nan(model, node)
     nodes = iter(list(model.graph.nodes))
     fills = [fill for node in nodes if (found := _of(model, node)) for fill in _functions_first(found)]
     fills = [fill for fill in fills if fill.node.users and all(_compares(fill, one) for one in readers(fill.node))]
@@ -170,6 +172,21 @@ def _without_nan(model: fx.GraphModule, softmax: fx.Node) -> None:
             new = call(reader, aten.masked_fill.Scalar, softmax, empty, number or 0.0)
         reader.replace_all_uses_with(new)
         softmax.graph.erase_node(reader)
+
+
+def _merge(model: fx.GraphModule, node: fx.Node) -> None:
+    """Let a fill that reads one of the same number, such as a mask of padding after a causal one, do both."""
+    outer = _of(model, node)
+    inner = None if outer is None else _of(model, outer.values)
+    if outer is None or inner is None or inner.number != outer.number:
+        return
+    other = inner.condition
+    if inner.is_inverted != outer.is_inverted:
+        other = call(node, aten.logical_not.default, other)
+    either = aten.logical_and.default if outer.is_inverted else aten.logical_or.default
+    merged = outer.written(node, inner.values, outer.number, call(node, either, outer.condition, other))
+    node.replace_all_uses_with(merged)
+    node.graph.erase_node(node)
 
 
 def _functions_first(fill: Fill) -> Iterator[Fill]:

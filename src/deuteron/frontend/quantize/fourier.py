@@ -66,7 +66,7 @@ class _Along:
         c, d = self.product(imaginary, sines, "sines"), self.product(imaginary, cosines, "cosines")
         return call(self.node, aten.sub.Tensor, a, c), call(self.node, aten.add.Tensor, b, d)
 
-    def of_half(self, real: fx.Node, imaginary: fx.Node, n: int | None, window: Tensor | None = None) -> fx.Node:
+    def of_half(self, real: fx.Node, imaginary: Any, n: int | None, window: Tensor | None = None) -> fx.Node:
         """Return the real numbers of which half of the frequencies are given, multiplied by a window."""
         given: int = real.meta["val"].shape[self.dim]
         length = n or 2 * (given - 1)
@@ -78,6 +78,8 @@ class _Along:
         count[length // 2 + 1 :] = 0
         scale = float(length) ** self.power * (torch.ones(()) if window is None else window[:, None])
         a = self.product(real, cosines * count * scale, "cosines")
+        if not isinstance(imaginary, fx.Node):
+            return a
         b = self.product(imaginary, sines * count * -scale, "sines")
         return call(self.node, aten.add.Tensor, a, b)
 
@@ -105,11 +107,9 @@ def _forward(*, inverse: bool, is_half: bool) -> "Transform":
     return transform
 
 
-def _to_real(model: fx.GraphModule, node: fx.Node, parts: Parts) -> fx.Node | None:
+def _to_real(model: fx.GraphModule, node: fx.Node, parts: Parts) -> fx.Node:
     given = arguments_of(node)
     real, imaginary = parts(given["self"])
-    if not isinstance(imaginary, fx.Node):
-        return None
     dims, sizes = _dims(given, real.meta["val"].dim())
     for dim, size in zip(dims[:-1], sizes[:-1], strict=True):
         real, imaginary = _Along(model, node, dim, True, given["norm"]).of_pair(real, imaginary, size)

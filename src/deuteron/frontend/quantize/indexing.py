@@ -1,6 +1,7 @@
 """Writes operators that repeat or reorder elements along a dimension as selections by index."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import torch
@@ -57,25 +58,45 @@ def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 _BAGS = (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)
 """By the mode of the operator."""
 
+_MEAN, _MAX = 1, 2
+
 
 def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | None:
-    """Bags of equally many rows of a table: their sums, which may be weighted, means or maxima."""
+    """Bags of rows of a table: their sums, which may be weighted, means or maxima. Rows of padding do not count."""
     defaults = (False, 0, False, None, False, None)
-    table, indices, offsets, _, mode, _, weights, ends, padding = (*node.args, *defaults)[:9]
+    table, indices, offsets, _, mode, _, weights, has_end, padding = (*node.args, *defaults)[:9]
     starts = constant_value(model, cast(fx.Node, offsets))
-    total = cast(fx.Node, indices).meta["val"].numel()
-    if starts is None or not len(starts) or ends or padding is not None:
+    if starts is None or any(item.args[1] != 0 and item.users for item in node.users):
         return None
-    count = total // len(starts)
-    is_even = count > 0 and torch.equal(starts, torch.arange(len(starts)) * count) and total == count * len(starts)
-    if not is_even or any(item.args[1] != 0 and item.users for item in node.users):
+    ends = cast("list[int]", cast(Any, starts).tolist())
+    ends += [] if has_end else [cast(fx.Node, indices).meta["val"].numel()]
+    sizes = {end - start for start, end in pairwise(ends)}
+    if not sizes or min(sizes) < 1 or (padding is not None and mode == _MAX):
         return None
-    listed = call(node, aten.reshape.default, indices, [len(starts), count])
-    rows = call(node, aten.embedding.default, table, listed)
-    if weights is not None:
-        factors = call(node, aten.reshape.default, weights, [len(starts), count, 1])
+    rows, factors = call(node, aten.embedding.default, table, indices), weights
+    if padding is not None:
+        is_kept = call(node, aten.ne.Scalar, indices, padding % cast(fx.Node, table).meta["val"].shape[0])
+        factors = call(node, aten.to.dtype, is_kept, torch.float32)
+        factors = factors if weights is None else call(node, aten.mul.Tensor, factors, weights)
+    if factors is not None:
+        factors = call(node, aten.unsqueeze.default, factors, -1)
         rows = call(node, aten.mul.Tensor, rows, factors)
-    return [call(node, _BAGS[cast(int, mode)], rows, [1]), None, None, None]
+    is_counted = padding is not None and mode == _MEAN
+    operator = _BAGS[0 if is_counted else cast(int, mode)]
+    bags = _reduced(node, operator, rows, ends, sizes)
+    if is_counted:
+        counts = _reduced(node, operator, cast(fx.Node, factors), ends, sizes)
+        bags = call(node, aten.div.Tensor, bags, call(node, aten.clamp.default, counts, 1))
+    return [bags, None, None, None]
+
+
+def _reduced(node: fx.Node, operator: object, rows: fx.Node, ends: Sequence[int], sizes: set[int]) -> fx.Node:
+    """Reduce the rows of each bag; bags of one size at once."""
+    width = rows.meta["val"].shape[-1]
+    if len(sizes) == 1 and ends[0] == 0 and ends[-1] == rows.meta["val"].shape[0]:
+        return call(node, operator, call(node, aten.reshape.default, rows, [-1, *sizes, width]), [1])
+    bags = [call(node, aten.slice.Tensor, rows, 0, start, end) for start, end in pairwise(ends)]
+    return call(node, aten.cat.default, [call(node, operator, bag, [0], True) for bag in bags])
 
 
 def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:

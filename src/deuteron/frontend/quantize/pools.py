@@ -1,4 +1,7 @@
-"""Rewrites max-pools over three dimensions as max-pools over two and maxima of slices."""
+"""Rewrites max-pools over three dimensions as max-pools over two and maxima of slices.
+
+Max-pools that read pads without a value repeat edges, before other passes write operators between pads and pools.
+"""
 
 import operator
 from collections.abc import Sequence
@@ -9,7 +12,7 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.quantize.decompositions import call, replace
+from deuteron.frontend.quantize.decompositions import call, replace, with_repeated_edges
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
@@ -22,6 +25,8 @@ def write(model: fx.GraphModule) -> None:
         has_indices = isinstance(source, fx.Node) and source.target is aten.max_pool3d_with_indices.default
         if node.target is aten.max_pool3d.default or (has_indices and node is not source and _reads_values(source)):
             replace(model, node, _pooled)
+        elif node.target in (aten.max_pool1d.default, aten.max_pool2d.default):
+            replace(model, node, with_repeated_edges)
     model.graph.eliminate_dead_code()
     model.recompile()
 

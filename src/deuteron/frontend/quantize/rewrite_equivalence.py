@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -18,6 +19,7 @@ from deuteron.frontend.eager.outputs import difference, equal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, reads_inputs
 from deuteron.frontend.quantize import inplace, source_propagation
+from deuteron.frontend.source_lines import first_line
 
 TOLERANCE = 1e-4
 """The allowed difference of an output, relative to its largest magnitude. Folded scales and weights are float32."""
@@ -28,7 +30,17 @@ _NOISE = 1e-5
 _SCALES = ("mul", "div")
 """Operators whose constant factor a rewrite may round."""
 
+_MEANS = ("mean", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
+"""Operators with a factor that a rewrite may round."""
+
+_MASKS = frozenset({"masked_fill", "where", "softmax"})
+"""Operators whose rewrites hold for the calibration batches: numbers that stand for infinity, and masks of scores."""
+
+_BATCHES = 8
+"""So many batches show these rewrites."""
+
 _NO_INT64 = "scale the integers down, compute them in the application, or build for a target without an Ethos-U"
+_NO_FORM = "write it with other operators, or compute it in the application"
 _NO_NAN = "correct the model or the sample; give rows of which a mask leaves out all scores to `torch.nan_to_num`"
 _WHERE = "write `torch.where(y < 0, -x.abs(), x.abs())` for `torch.copysign(x, y)`, and `y < 0` for `torch.signbit(y)`"
 
@@ -47,6 +59,11 @@ class Run:
     inputs: Inputs
     outputs: Sequence[object]
     near: Sequence[Sequence[object]] | None = ()
+
+
+def from_batches(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> Iterable[Inputs]:
+    """Return the first calibration batches of a model with masks; no others depend on them."""
+    return islice(batches(), _BATCHES) if any(called(node) in _MASKS for node in model.graph.nodes) else ()
 
 
 def original(model: fx.GraphModule, samples: Iterable[Inputs]) -> tuple[Run, ...]:
@@ -86,7 +103,7 @@ def checked(quantizer: Any, before: Callable[[], Sequence[Run]]) -> Any:
             source_propagation.fill(rewritten.graph)
             nodes = flat(rewritten.graph.output_node().args[0])
             for run in before():
-                outputs = _outputs(Doubles(rewritten), run.inputs)
+                outputs = _outputs(_Rewritten(rewritten), run.inputs)
                 _need_representable(nodes, run.outputs, outputs)
                 _compare(run, outputs)
             return rewritten
@@ -121,6 +138,16 @@ class Doubles(fx.Interpreter):
         return value.clone() if n.op == "get_attr" else value
 
 
+class _Rewritten(Doubles):
+    """Refuses operators that fail on rewritten operands, such as integers of 32 bits in place of 64."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except RuntimeError as e:
+            raise refusal(n, f"has no form for this target: {first_line(e)}", _NO_FORM) from e
+
+
 class _Noisy(Doubles):
     """Runs a model as `Doubles` does, with random noise of this relative size on float inputs, weights and factors."""
 
@@ -130,7 +157,8 @@ class _Noisy(Doubles):
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
-        is_given = n.op in ("placeholder", "get_attr") or (called(n) in _SCALES and any(map(_is_rounded, n.args)))
+        is_scale = called(n) in _MEANS or (called(n) in _SCALES and any(map(_is_rounded, n.args)))
+        is_given = is_scale or n.op in ("placeholder", "get_attr")
         is_moved = is_given and isinstance(value, Tensor) and value.is_floating_point()
         return value * (1 + self._size * torch.randn_like(value)) if is_moved else value
 

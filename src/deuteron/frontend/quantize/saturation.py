@@ -24,6 +24,8 @@ _ALLOWED = 1 / 8
 _LEAST_GAIN = 0.9
 """The largest share of a range that is worth a change."""
 _POINTS = 4096
+_JUMP = 1 / 4096
+"""The share of the measured range for a function that jumps, such as a sign, and is constant on both sides."""
 _ROUNDS = 4
 """Each round searches the range of the last one, for ranges of many orders of magnitude."""
 
@@ -66,6 +68,7 @@ def _range(observer: Any) -> tuple[float, float]:
 
 def _narrowed(observer: Any, run: "_Functions") -> tuple[float, float] | None:
     low, high = least, most = _range(observer)
+    x = torch.empty(0)
     for _ in range(_ROUNDS):
         x = torch.linspace(low, high, _POINTS, dtype=torch.float64)
         below, above = _POINTS, _POINTS
@@ -75,7 +78,11 @@ def _narrowed(observer: Any, run: "_Functions") -> tuple[float, float] | None:
         if below + above > _POINTS:
             return None  # constant: its range has no meaning
         low, high = float(x[below - 1]), float(x[_POINTS - above])
+    if high - low < 2.5 * float(x[1] - x[0]):
+        low, high = low - _JUMP * (most - least), high + _JUMP * (most - least)
     low, high = min(low, 0.0), max(high, 0.0)
+    step = (high - low) / (observer.quant_max - observer.quant_min)  # on both sides of a jump at an end
+    low, high = max(low - step, least), min(high + step, most)
     return (low, high) if high - low < _LEAST_GAIN * (most - least) else None
 
 
@@ -152,7 +159,7 @@ class _Functions:
                 args, kwargs = map_arg(given, lambda arg: self._value(arg, known))
                 known[node] = node.target(*args, **kwargs)
             else:
-                known[node] = known[node.all_input_nodes[0]]
+                known[node] = next(known[arg] for arg in node.all_input_nodes if arg in known)
 
     def _value(self, node: fx.Node, known: dict[fx.Node, Any]) -> Any:
         number = _source(node)
