@@ -216,6 +216,7 @@ def _run_passes(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.Grap
     from executorch.backends.nxp.aten_passes.split_group_convolution import SplitGroupConvolution
 
     model.graph.eliminate_dead_code()
+    source_propagation.name_functions(model.graph)
     manager: Any = NeutronAtenPassManager(spec)
     # The manager wraps each pass in a function of the same name.
     steps = {step.__name__: step for step in manager.passes}
