@@ -15,7 +15,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.inputs import seeded_inputs
 from deuteron.runtime.operator_results import operator_results
-from deuteron.views.compare import outputs, pytorch
+from deuteron.views.compare import cpu_programs, outputs, pytorch
 
 pytestmark = pytest.mark.slow
 Array = npt.NDArray[np.generic]
@@ -128,3 +128,20 @@ def test_ties_explain_more_steps_if_all_operators_are_exact(
     run = HostRunner.run
     monkeypatch.setattr(HostRunner, "run", moved)
     assert "output 0" in pytorch.compare(tmp_path / "out", samples).failures()[0]
+
+
+@pytest.mark.parametrize(("fraction", "untied"), [(0.3, 0), (0.2, 8)])
+def test_a_second_rounding_moves_values_near_a_tie(fraction: float, untied: int) -> None:
+    class Rounded(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.quantized_decomposed.quantize_per_tensor.default(x, 1.0, 0, -128, 127, torch.int8)
+
+    model = torch.fx.symbolic_trace(Rounded())
+    (node,) = model.graph.find_nodes(
+        op="call_function", target=torch.ops.quantized_decomposed.quantize_per_tensor.default
+    )
+    result = cpu_programs.CpuResult("node", "op", "", rounds_twice=True)
+    above = np.arange(1, 9, dtype=np.int8)
+    interpreter = cpu_programs._PinnedInterpreter(model, {node.name: [above]}, {node.name: result}, {})
+    interpreter.run(torch.arange(8) + fraction)
+    assert (result.mismatches, result.beyond, result.untied) == (8, 0, untied)

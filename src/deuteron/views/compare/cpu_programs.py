@@ -27,10 +27,10 @@ from deuteron.views.compare.rounding_spread import ONCE
 _CHANNELS_LAST = "_nhwc"
 
 MOST_DIFFER = 0.1
-"""The share of an operator's results that a second rounding moves: an operator that is off by a step moves more.
+"""The share of an operator's results that may differ far from a tie: an operator that is off by a step has more."""
 
-Results at a tie do not count: a mean of 8 integers is at a tie in 1 of 8 cases.
-"""
+FAR = 2.0**-2 + ONCE
+"""Distance from a tie, in steps, beyond which a second rounding moves no value: it shifts by one bit or more."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class CpuResult:
         elements: results compared.
         ties: results so close to half-way that float32 may round them either way.
         mismatches: results that differ from PyTorch's.
-        untied: mismatches that are no ties.
+        untied: mismatches that are far from a tie.
         beyond: mismatches larger than 1, or explained neither by a tie nor by double rounding; none is allowed.
         largest: the largest difference, in steps.
     """
@@ -182,11 +182,12 @@ class _PinnedInterpreter(fx.Interpreter):
             return wanted
         result, steps = self._results[n.name], (actual.long() - wanted.long()).abs()
         before, scale = self.fetch_args_kwargs_from_env(n)[0][:2]
-        near = ((before.double() / scale).remainder(1) - 0.5).abs() <= ONCE
+        distance = ((before.double() / scale).remainder(1) - 0.5).abs()
+        near = distance <= ONCE
         allowed = torch.ones_like(near) if result.rounds_twice else near
         count(result, steps.numpy())
         result.ties += int(near.sum())
-        result.untied += int(((steps > 0) & ~near).sum())
+        result.untied += int(((steps > 0) & (distance > FAR)).sum())
         result.beyond += int(((steps > 1) | ((steps > 0) & ~allowed)).sum())
         return actual
 
