@@ -312,6 +312,12 @@ def test_convolutions_of_groups_run_on_either_side(target: str) -> None:
     assert found.partitions == (1 if target == NPU else 0)
 
 
+def test_convolutions_of_groups_are_built_from_exports_that_are_not_strict() -> None:
+    inputs = (torch.randn(1, 4, 6, 6),)
+    exported = torch.export.export(Grouped().eval(), inputs, strict=False)
+    assert len(api.build(exported, inputs, target=NPU, calibration=[inputs]).manifest.partitions) == 1
+
+
 @pytest.mark.full
 def test_the_npu_is_asked_by_trials_only_where_quantizing_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []

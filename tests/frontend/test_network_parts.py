@@ -97,3 +97,31 @@ def test_many_groups_with_more_outputs_than_inputs_run_on_the_cpu_beside_a_neutr
     api.build(module, inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
     compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
     assert compared.passed, compared.failures()
+
+
+class Shifted(nn.Module):
+    """Channels that two layers read from the frames before and after, as in networks of videos."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(n, 6, 3, padding=1) for n in (3, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.second(self.shift(torch.tanh(self.first(self.shift(x))))))
+
+    def shift(self, frames: Tensor) -> Tensor:
+        x = frames.unsqueeze(0)
+        n = x.shape[2] // 3
+        y = torch.zeros_like(x)
+        y[:, :-1, :n] = x[:, 1:, :n]
+        y[:, 1:, n : 2 * n] = x[:, :-1, n : 2 * n]
+        y[:, :, 2 * n :] = x[:, :, 2 * n :]
+        return y.view(frames.shape)
+
+
+def test_changes_of_scale_before_a_neutron_run_on_the_cpu(tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(4, 3, 16, 16),) for _ in range(4)]
+    api.build(Shifted().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
+    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    assert compared.passed, compared.failures()

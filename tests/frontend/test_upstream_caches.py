@@ -20,7 +20,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.traceback import NodeSource
 
 from deuteron.arch import targets
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import BuildOptions, Converter
 from deuteron.frontend import upstream_caches
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.backends.neutron.npu_backend import NeutronNpuBackend
@@ -282,6 +282,35 @@ class Turned(nn.Module):
         for _ in range(30):
             y = torch.cat([y[:, 1::2], y[:, ::2]], 1)
         return y
+
+
+def test_groups_of_a_pattern_are_found_once_and_annotated_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[tuple[object, ...]] = []
+    original = value_of(private_apis.NXP_GROUPS)
+
+    def counted(model: torch.fx.GraphModule, operators: list[object]) -> object:
+        found.append(tuple(operators))
+        return original(model, operators)
+
+    def annotated() -> dict[str, str]:
+        found.clear()
+        model = torch.export.export(Reshaped(), (torch.ones(1, 8),), strict=True).module(check_guards=False)
+        upstream.quantizer("imxrt700", Converter.OPEN).annotate(model)
+        return {node.name: str(node.meta.get("quantization_annotation")) for node in model.graph.nodes}
+
+    with upstream.converter(BuildOptions()):
+        monkeypatch.setattr(f"{private_apis.NXP_GROUPS.module}.{private_apis.NXP_GROUPS.name}", counted)
+        short, once = annotated(), len(found)
+        monkeypatch.setattr(upstream_caches, "annotating_for_neutron", nullcontext)
+        assert annotated() == short
+        assert once == 2 * len(set(found)) < len(found)
+
+
+class Reshaped(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        for shape in ((1, 2, 4), (1, 4, 2), (1, 8)):
+            x = torch.relu(x).reshape(shape)
+        return x[:, 1:] + x[:, :-1]
 
 
 @pytest.mark.full

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any, cast
@@ -71,6 +71,31 @@ def annotating() -> Generator[None]:
     """Use the shortcut of Arm's quantizer, which the Cortex-M's quantizer uses too, in this context."""
     with replaced(private_apis.ARM_SHARED_SCALES, _enqueued_once):
         yield
+
+
+@contextmanager
+def annotating_for_neutron() -> Generator[None]:
+    """Use the shortcut of the NXP backend's quantizer in this context, in which it annotates one model once."""
+    with replaced(private_apis.NXP_GROUPS, _found_once):
+        yield
+
+
+def _found_once(original: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Find the groups of a pattern once: the quantizer looks for all of them again at each reshape and slice.
+
+    It passes over groups that are annotated, which are left out here.
+    """
+    from executorch.backends.nxp.quantizer.utils import is_annotated
+
+    found: dict[tuple[object, ...], list[Any]] = {}
+
+    def find(model: fx.GraphModule, operators: Sequence[object]) -> list[Any]:
+        key = tuple(operators)
+        groups = found[key] if key in found else original(model, operators)
+        found[key] = [group for group in groups if not is_annotated([group[-1].nodes[-1]])]
+        return found[key]
+
+    return find
 
 
 def _enqueued_once(original: Callable[..., None]) -> Callable[..., None]:

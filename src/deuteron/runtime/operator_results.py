@@ -15,7 +15,7 @@ import numpy.typing as npt
 from deuteron.flatbuffer import Buffer
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
-from deuteron.runtime.program import KernelCall, TensorSpec, TensorValue
+from deuteron.runtime.program import KernelCall, Method, TensorSpec, TensorValue
 
 Array = npt.NDArray[np.generic]
 
@@ -33,8 +33,11 @@ def operator_results(path: Path, sample: Sequence[Array]) -> Mapping[int, Array]
         FormatError: the file is damaged.
         InputError: the sample does not fit.
     """
-    specs = dict(_results(path))
-    total = sum(_bytes(spec) + _APART for spec in specs.values())
+    method = next(m for m in pte.read(path.read_bytes(), str(path)).methods if m.name == "forward")
+    specs = dict(_results(method))
+    # Delegates write their results into the buffer, too, and the runtime aborts if it is too small.
+    tensors = [value.spec for value in method.values if isinstance(value, TensorValue)]
+    total = sum(_bytes(spec) + _APART for spec in [*specs.values(), *tensors])
     # The buffer also holds the program's outputs and results not counted above.
     runner = HostRunner(path, etdump=True, debug_bytes=2 * total + (1 << 20))
     runner.run(sample)
@@ -49,9 +52,8 @@ def operator_results(path: Path, sample: Sequence[Array]) -> Mapping[int, Array]
         }
 
 
-def _results(path: Path) -> Iterator[tuple[int, TensorSpec]]:
+def _results(method: Method) -> Iterator[tuple[int, TensorSpec]]:
     """Yield the calls of operators with one tensor result, which is their last argument."""
-    method = next(m for m in pte.read(path.read_bytes(), str(path)).methods if m.name == "forward")
     for number, call in enumerate(method.chains[0]):
         if isinstance(call, KernelCall) and isinstance(value := method.values[call.args[-1]], TensorValue):
             yield number, value.spec

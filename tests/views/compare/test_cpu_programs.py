@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from tests import full
 from torch import Tensor, nn
 
 from deuteron import api
@@ -15,7 +16,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.inputs import seeded_inputs
 from deuteron.runtime.operator_results import operator_results
-from deuteron.views.compare import outputs, pytorch
+from deuteron.views.compare import cpu_programs, outputs, pytorch
 
 pytestmark = pytest.mark.slow
 Array = npt.NDArray[np.generic]
@@ -106,15 +107,17 @@ def test_an_operator_that_is_off_is_named(
     assert re.fullmatch(failure, named)
 
 
-@pytest.mark.full
-def test_ties_explain_more_steps_if_all_operators_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "imxrt700cm"))
+def test_ties_explain_more_steps_if_all_operators_are_exact(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An output that is not what the operators lead to is no tie."""
     torch.manual_seed(0)
     steep = nn.Conv2d(3, 16, 3, padding=1)
     steep.weight.data *= 40
     batches = [torch.randn(1, 3, 48, 48) for _ in range(3)]
-    net = nn.Sequential(nn.Conv2d(3, 3, 1), steep, nn.Sigmoid())
-    api.build(net, (batches[0],), calibration=batches, output=tmp_path / "out", target="cortex-m55")
+    net = nn.Sequential(nn.Conv2d(3, 3, 1), nn.AvgPool2d(2), steep, nn.Sigmoid())
+    api.build(net, (batches[0],), calibration=batches, output=tmp_path / "out", target=target)
     samples = [(batch.numpy(),) for batch in batches]
     compared = pytorch.compare(tmp_path / "out", samples)
     assert compared.passed
@@ -126,3 +129,20 @@ def test_ties_explain_more_steps_if_all_operators_are_exact(tmp_path: Path, monk
     run = HostRunner.run
     monkeypatch.setattr(HostRunner, "run", moved)
     assert "output 0" in pytorch.compare(tmp_path / "out", samples).failures()[0]
+
+
+@pytest.mark.parametrize(("fraction", "untied"), [(0.3, 0), (0.2, 8)])
+def test_a_second_rounding_moves_values_near_a_tie(fraction: float, untied: int) -> None:
+    class Rounded(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.quantized_decomposed.quantize_per_tensor.default(x, 1.0, 0, -128, 127, torch.int8)
+
+    model = torch.fx.symbolic_trace(Rounded())
+    (node,) = model.graph.find_nodes(
+        op="call_function", target=torch.ops.quantized_decomposed.quantize_per_tensor.default
+    )
+    result = cpu_programs.CpuResult("node", "op", "", rounds_twice=True)
+    above = np.arange(1, 9, dtype=np.int8)
+    interpreter = cpu_programs._PinnedInterpreter(model, {node.name: [above]}, {node.name: result}, {})
+    interpreter.run(torch.arange(8) + fraction)
+    assert (result.mismatches, result.beyond, result.untied) == (8, 0, untied)

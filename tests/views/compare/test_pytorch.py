@@ -168,6 +168,7 @@ def test_outputs_far_from_pytorch_are_found(directory: Path, samples: list[Sampl
         return (scores,)
 
     monkeypatch.setattr(compare, "_expected", far)
+    monkeypatch.setattr(compare, "_led_to", lambda *_: ())  # the reference itself leads to the right output
     first, second = compare.compare(directory, samples).failures()
     assert first == (
         "output 0: 300 steps from PyTorch's, at most 2 are allowed; the NPU's own results are those of the "

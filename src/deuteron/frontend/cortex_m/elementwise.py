@@ -63,12 +63,12 @@ def aten_operator(target: object) -> object:
 
 
 def _is_pointwise(operator: object) -> bool:
-    """True for an ATen operator that computes each element from the elements at the same position."""
+    """True for an operator that computes each element from the elements at the same position."""
     if not isinstance(operator, OpOverload) or operator in _OTHERS:
         return False
     name, _, overload = operator.name().partition(".")
     plain = operators(f"{name.removeprefix('aten::').removesuffix('_')}.{overload or 'default'}")
-    return any(one in _KNOWN or torch.Tag.pointwise in cast(OpOverload, one).tags for one in plain)
+    return any(one in _KNOWN or torch.Tag.pointwise in cast(OpOverload, one).tags for one in {operator, *plain})
 
 
 def is_elementwise(node: fx.Node) -> bool:

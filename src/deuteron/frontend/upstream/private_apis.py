@@ -56,6 +56,12 @@ NXP_RECOMPILE = PrivateName(
     "traces a graph only if a pass has changed it",
     True,
 )
+NXP_GROUPS = PrivateName(
+    "executorch.backends.nxp.quantizer.neutron_quantizer",
+    "find_sequential_partitions_aten",
+    "finds the groups of each pattern once",
+    True,
+)
 
 # PyTorch: results depend on it.
 EXPORT = PrivateName("torch.export", "export", "returns the graph of a module that is exported already")

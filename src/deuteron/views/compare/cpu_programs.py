@@ -1,8 +1,11 @@
-"""Compares CPU-only programs with quantized PyTorch, operator by operator on the program's own values.
+"""Compares programs with quantized PyTorch, operator by operator on the program's own values.
 
 Each operator of the PyTorch model reads the values that the program computed, so that errors do not accumulate. Most
 operators give equal values, except for rounding ties, where PyTorch's float32 decides. Operators that
 `spec/rounding.md` lets round twice or in fixed point may differ by one step.
+
+The NPU's values are those of the definition of its results, which they equal. A value of an unknown order of dimensions
+is read in the order in which it is nearest to PyTorch's: later operators, which read it, show whether that is right.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +27,10 @@ from deuteron.views.compare.rounding_spread import ONCE
 _CHANNELS_LAST = "_nhwc"
 
 MOST_DIFFER = 0.1
-"""The share of an operator's results that a second rounding moves: an operator that is off by a step moves more."""
+"""The share of an operator's results that may differ far from a tie: an operator that is off by a step has more."""
+
+FAR = 2.0**-2 + ONCE
+"""Distance from a tie, in steps, beyond which a second rounding moves no value: it shifts by one bit or more."""
 
 
 @dataclass(slots=True)
@@ -39,6 +45,7 @@ class CpuResult:
         elements: results compared.
         ties: results so close to half-way that float32 may round them either way.
         mismatches: results that differ from PyTorch's.
+        untied: mismatches that are far from a tie.
         beyond: mismatches larger than 1, or explained neither by a tie nor by double rounding; none is allowed.
         largest: the largest difference, in steps.
     """
@@ -50,12 +57,22 @@ class CpuResult:
     elements: int = 0
     ties: int = 0
     mismatches: int = 0
+    untied: int = 0
     beyond: int = 0
     largest: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NpuValue:
+    """A value that an operator `op` of a partition computes for an edge node, with its dimensions in any order."""
+
+    node: str
+    op: str
+    value: Array
+
+
 class CpuOperators:
-    """A program of CPU operators, and the quantized model's values that they compute.
+    """The CPU operators of a program, and the quantized model's values that they compute.
 
     Attributes:
         results: results of each operator that computes a quantized value, in the order of the model.
@@ -65,24 +82,25 @@ class CpuOperators:
     def __init__(self, manifest: Manifest, reference: Reference, twice: Collection[str]) -> None:
         module: Any = reference.module
         self._module = module
-        quantized = {
-            node.name: node.quantised or node.name for node in manifest.nodes
-        }  # an ETRecord has only this name
-        nodes = {node.name: node for node in module.graph.nodes}
+        self._twice = twice
+        # An ETRecord has only the name in the edge program.
+        self._quantized = {node.name: node.quantised or node.name for node in manifest.nodes}
+        self._nodes = {node.name: node for node in module.graph.nodes}
         # Saving a program renames nodes by their operators.
-        nodes |= {name: node for node in module.graph.nodes if (name := node.meta.get("custom", {}).get(QUANTIZED))}
+        self._nodes |= {
+            name: node for node in module.graph.nodes if (name := node.meta.get("custom", {}).get(QUANTIZED))
+        }
         computing = [op for op in manifest.cpu_ops if op.computes and op.instructions]
         self.computing = len(computing)
         self._ops: dict[str, CpuOp] = {}
         self._results: dict[str, CpuResult] = {}
+        self._on_npu: dict[str, CpuResult] = {}
         for op in computing:
-            name = quantized.get(op.computes, "")
-            rounding = _rounding(nodes.get(name))
-            if (
-                rounding is not None
-            ):  # if several operators compute one value, the last one counts, as it rounds the value
+            rounding, is_twice = self._rounded(op.computes)
+            if rounding is not None:
+                # If several operators compute one value, the last one counts, as it rounds the value.
                 before = self._results.get(rounding.name)
-                rounds_twice = name in twice or (before is not None and before.rounds_twice)
+                rounds_twice = is_twice or (before is not None and before.rounds_twice)
                 source = str(op.source[0]) if op.source else ""
                 self._ops[rounding.name] = op
                 self._results[rounding.name] = CpuResult(op.node, op.op, source, rounds_twice)
@@ -94,17 +112,33 @@ class CpuOperators:
 
     @property
     def are_exact(self) -> bool:
-        """Return true if all operators were compared, none differs by more than its rounding allows, and few differ."""
-        if len(self.results) < self.computing or any(result.beyond for result in self.results):
-            return False
-        return all(result.mismatches <= MOST_DIFFER * result.elements for result in self.results)
+        """Return true if all operators were compared, none differs by more than its rounding allows, and few differ.
 
-    def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> list[Tensor]:
+        An NPU's value that is not compared is computed again from those that are, as what reads it is.
+        """
+        results = [*self.results, *self._on_npu.values()]
+        if len(self.results) < self.computing or any(result.beyond for result in results):
+            return False
+        return all(result.untied <= MOST_DIFFER * result.elements for result in results)
+
+    def check(
+        self, inputs: Sequence[Tensor], values: Mapping[int, Array], on_npu: Iterable[NpuValue] = ()
+    ) -> list[Tensor]:
         """Compare one run, and return the outputs that the operators' results, `values` by instruction, lead to."""
-        actual = {name: _logical(op, values) for name, op in self._ops.items()}
-        run = _PinnedInterpreter(self._module, actual, self._results).run
+        actual = {name: [_logical(op, values)] for name, op in self._ops.items()}
+        for one in on_npu:
+            rounding, is_twice = self._rounded(one.node)
+            if rounding is not None and rounding.name not in self._ops:
+                actual.setdefault(rounding.name, []).append(one.value)
+                self._on_npu.setdefault(rounding.name, CpuResult(one.node, one.op, "", is_twice))
+        run = _PinnedInterpreter(self._module, actual, self._results, self._on_npu).run
         with torch.no_grad():
             return cast("list[Tensor]", flat(run(*(value.clone() for value in inputs))))
+
+    def _rounded(self, computes: str) -> tuple[fx.Node | None, bool]:
+        """Return the operator that quantizes the value of an edge node, and whether that may round twice."""
+        name = self._quantized.get(computes, "")
+        return _rounding(self._nodes.get(name)), name in self._twice
 
 
 def _rounding(node: fx.Node | None) -> fx.Node | None:
@@ -127,29 +161,57 @@ def _logical(op: CpuOp, values: Mapping[int, Array]) -> Array | None:
 class _PinnedInterpreter(fx.Interpreter):
     """Runs the quantized model with each operator on the program's values, and compares the results."""
 
-    def __init__(self, module: Any, values: Mapping[str, Array | None], results: Mapping[str, CpuResult]) -> None:
+    def __init__(
+        self,
+        module: Any,
+        values: Mapping[str, Sequence[Array | None]],
+        on_cpu: Mapping[str, CpuResult],
+        on_npu: Mapping[str, CpuResult],
+    ) -> None:
         super().__init__(module)
-        self._values, self._results = values, results
+        self._values, self._on_npu = values, on_npu
+        self._results = {**on_npu, **on_cpu}
 
     def run_node(self, n: fx.Node) -> Any:
         wanted = super().run_node(n)
-        ours = self._values.get(n.name)
-        if ours is None or not isinstance(wanted, Tensor):
+        ours = [value for value in self._values.get(n.name, ()) if value is not None]
+        if not ours or not isinstance(wanted, Tensor):
             return wanted
-        actual = torch.from_numpy(ours.copy())  # pyright: ignore[reportUnknownMemberType]
-        if actual.shape != wanted.shape and actual.numel() == wanted.numel():
-            moved = actual.reshape(wanted.shape)  # a copy before a view
-            actual = moved if torch.equal(moved, wanted) else actual
-        if (actual.dtype, actual.shape) != (wanted.dtype, wanted.shape):
+        actual = _nearest(ours, wanted) if n.name in self._on_npu else _reshaped(ours[0], wanted)
+        if actual is None:
             return wanted
         result, steps = self._results[n.name], (actual.long() - wanted.long()).abs()
         before, scale = self.fetch_args_kwargs_from_env(n)[0][:2]
-        near = ((before.double() / scale).remainder(1) - 0.5).abs() <= ONCE
+        distance = ((before.double() / scale).remainder(1) - 0.5).abs()
+        near = distance <= ONCE
         allowed = torch.ones_like(near) if result.rounds_twice else near
         count(result, steps.numpy())
         result.ties += int(near.sum())
+        result.untied += int(((steps > 0) & (distance > FAR)).sum())
         result.beyond += int(((steps > 1) | ((steps > 0) & ~allowed)).sum())
         return actual
+
+
+def _reshaped(value: Array, wanted: Tensor) -> Tensor | None:
+    """Return an operator's result in the shape of PyTorch's; None if it is another tensor."""
+    actual = torch.from_numpy(value.copy())  # pyright: ignore[reportUnknownMemberType]
+    if actual.shape != wanted.shape and actual.numel() == wanted.numel():
+        moved = actual.reshape(wanted.shape)  # a copy before a view
+        actual = moved if torch.equal(moved, wanted) else actual
+    return actual if (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape) else None
+
+
+def _nearest(values: Iterable[Array], wanted: Tensor) -> Tensor | None:
+    """Return the value, in the order of dimensions, that differs least from PyTorch's; None without one of its size."""
+    batch, *shape = wanted.shape or (1,)
+    orders: list[Tensor] = []
+    for value in values:
+        actual = torch.from_numpy(value.copy())  # pyright: ignore[reportUnknownMemberType]
+        if (actual.dtype, actual.numel()) == (wanted.dtype, wanted.numel()):
+            orders.append(actual.reshape(wanted.shape))
+            if len(shape) > 1:
+                orders.append(actual.reshape(batch, *shape[1:], shape[0]).movedim(-1, 1))
+    return min(orders, key=lambda actual: int((actual != wanted).sum()), default=None)
 
 
 def failures(results: Iterable[CpuResult]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from deuteron.views.compare.result_counts import Array
 from deuteron.views.compare.rounding_spread import Moves
 
 AskedMoves = Callable[[], Moves]
+AskedOutput = Callable[[], Array | None]
 Real = npt.NDArray[np.float64]
 
 MAX_STEPS = 2
@@ -133,13 +134,13 @@ def check(
     affine: saved.Affine | None,
     wanted: Array,
     moves: AskedMoves = lambda: (),
-    exact: Array | None = None,
+    asked: AskedOutput = lambda: None,
 ) -> None:
     """Add one output of one sample to its result.
 
     `moves` returns how far ties alone move PyTorch's outputs. If all operators of the program compute what PyTorch does
-    of the same operands, except for ties, `exact` has the output that they lead to. Ties explain any difference of an
-    equal output.
+    of the same operands, except for ties, `asked` returns the output that they lead to. Ties explain any difference of
+    an equal output.
     """
     ours = actual.astype(np.float64)
     if affine is not None and actual.dtype.name in ("int8", "int16"):
@@ -168,6 +169,7 @@ def check(
     if result.integer and largest:
         result.tied += int(np.count_nonzero((steps > 0.5) & (steps <= explained()[finite])))
     if largest > result.bound and not result.integer:
+        exact = asked()
         near = None if exact is None else in_steps(np.abs(ours - exact.astype(np.float64))) <= result.bound
         is_proven = near is not None and bool(near.all())
         of_ties = largest if is_proven else float(explained().max(initial=0))

@@ -7,11 +7,12 @@ Three comparisons, each on the same inputs:
 2. For the Neutron, operator by operator on the interpreter's own inputs: the interpreter gives the exact value
    correctly rounded, and PyTorch's float32 gives the same, except for ties, where float32's own error decides
    (`spec/rounding.md`). If nothing is delegated, the CPU's operators are compared, each on the program's own values.
+   With partitions, so are the NPU's values and the CPU's operators together, if an output breaks the bound of (3).
 3. End to end (`outputs.py`), no output differs from PyTorch's by more than `MAX_STEPS` quantization steps, or
    `MAX_INT16_STEPS` if TOSA computes in int16. More are allowed if PyTorch's own outputs move as far when values near a
    rounding tie round the other way (`rounding_spread.py`). Ties never explain more than `MAX_TIED_STEPS`, or
-   `MAX_TIED_INT16_STEPS` for an int16 output of int8 values, unless the second comparison covers all of the program and
-   finds no difference. For class scores, the best of each row is the same, or one
+   `MAX_TIED_INT16_STEPS` for an int16 output of int8 values, unless operators compared on the program's own values
+   lead to the output. For class scores, the best of each row is the same, or one
    that PyTorch has at most a step below its best, or no further below than ties move these two.
 
 A program with its ETRecord is compared in the same way, with the record's edge program; its partitions have no
@@ -42,7 +43,7 @@ from deuteron.runtime.observer import DelegateCall
 from deuteron.runtime.operator_results import operator_results
 from deuteron.runtime.partitions import partitions_of
 from deuteron.views.compare import cpu_programs, outputs, tosa_intermediates
-from deuteron.views.compare.cpu_programs import CpuOperators, CpuResult
+from deuteron.views.compare.cpu_programs import CpuOperators, CpuResult, NpuValue
 from deuteron.views.compare.outputs import OutputResult
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress, by_kind, count, steps_apart
 from deuteron.views.compare.rounding_spread import rounded_twice, spread
@@ -196,7 +197,7 @@ def compare(
     )
     is_int16 = is_ethosu and (reference.has_int16 if is_recorded else manifest.options.activations is Activations.INT16)
     twice = rounded_twice(manifest, reference)
-    cpu = None if delegates else CpuOperators(manifest, reference, twice)
+    cpu = None if delegates and is_recorded else CpuOperators(manifest, reference, twice)
     results = outputs.results(manifest, reference.outputs, is_int16=is_int16)
     with one_thread():
         for done, sample in enumerate(samples):
@@ -205,15 +206,16 @@ def compare(
                 actual = runner.run(sample)
             for call in () if is_recorded else calls:
                 _partition_of(call, partitions).check(call)
-            proven = [None] * len(results)
-            if cpu:
-                led = cpu.check(real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
-                proven = [value.numpy() for value in led] if cpu.are_exact else proven
+            led = cache(partial(_led_to, cpu, folder, reference, sample, partitions))
+            if not delegates:
+                led()
             expected = _expected(reference, sample)
             moves = cache(partial(spread, reference, real_inputs(reference, sample), twice))
-            several = zip(results, actual, reference.outputs, expected, proven, strict=True)
-            for result, ours, affine, wanted, exact in several:
-                outputs.check(result, ours, affine, wanted.numpy(), moves, exact)
+            several = zip(results, actual, reference.outputs, expected, strict=True)
+            for i, (result, ours, affine, wanted) in enumerate(several):
+                outputs.check(
+                    result, ours, affine, wanted.numpy(), moves, lambda led=led, i=i: led()[i] if led() else None
+                )
             if progress is not None:
                 progress(done + 1, len(samples))
     return PytorchComparison(
@@ -224,8 +226,8 @@ def compare(
         _TosaPartition.definition if is_ethosu else _Partition.definition,
         tuple(tensor for p in partitions for tensor in p.tensors),
         sum((p.coverage for p in partitions), NO_COVERAGE),
-        cpu.results if cpu else (),
-        cpu.computing if cpu else 0,
+        cpu.results if cpu and not delegates else (),
+        cpu.computing if cpu and not delegates else 0,
         delegates if is_recorded else 0,
     )
 
@@ -261,6 +263,21 @@ def one_thread() -> Generator[None]:
         torch.set_num_threads(threads)
 
 
+def _led_to(
+    cpu: CpuOperators | None,
+    folder: Path,
+    reference: saved.Reference,
+    sample: Sequence[Array],
+    partitions: Sequence["_Partition"],
+) -> Sequence[Array]:
+    """Return the outputs that the results of all operators lead to; none if an operator differs by more than ties."""
+    if cpu is None:
+        return ()
+    on_npu = [value for partition in partitions for value in partition.values()]
+    led = cpu.check(real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample), on_npu)
+    return [value.numpy() for value in led] if cpu.are_exact else ()
+
+
 def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
     """Return PyTorch's outputs; a build without quantizing operators at its boundary has quantized inputs."""
     return reference.run(real_inputs(reference, sample))
@@ -291,6 +308,15 @@ class _Partition(ABC):
     def check(self, call: DelegateCall) -> None:
         """Compare one run of the NPU."""
 
+    @abstractmethod
+    def values(self) -> Iterator[NpuValue]:
+        """Yield the values of that run."""
+
+    def _value(self, op: int, value: Array) -> Iterator[NpuValue]:
+        nodes = self.entry.ops[op].nodes
+        if nodes:  # the last one computes the value
+            yield NpuValue(nodes[-1], self.entry.ops[op].op, value)
+
 
 class _TosaPartition(_Partition):
     """A partition for an Ethos-U."""
@@ -301,12 +327,19 @@ class _TosaPartition(_Partition):
         super().__init__(index, entry)
         self._intermediates = TosaIntermediates(index, entry, payload, folder / manifests.tosa_name(index))
         self.tensors, self.coverage = self._intermediates.results, self._intermediates.coverage
+        self._inputs: Sequence[Array] = ()
 
     def check(self, call: DelegateCall) -> None:
         """Compare one run of the NPU, and the intermediate tensors in memory."""
         self.result.calls += 1
+        self._inputs = call.inputs
         for wanted, ours in zip(self._intermediates.check(call.inputs), call.outputs, strict=True):
             count(self.result, steps_apart(ours.view(wanted.dtype), wanted))
+
+    def values(self) -> Iterator[NpuValue]:
+        """Yield the results of all operators in TOSA."""
+        for op, value in self._intermediates.computed(self._inputs):
+            yield from self._value(op, value)
 
 
 def _in_tosa(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
@@ -324,6 +357,7 @@ class _TflitePartition(_Partition):
         super().__init__(index, entry)
         tflite = (folder / manifests.tflite_name(index)).read_bytes()
         self.graph = reader.read(tflite)
+        self._values: dict[str, Array] = {}
         names = reader.op_names(tflite)
         self.operators = {
             op: OperatorResult(index, op.origin[0], names[op.origin[0]], op.outputs[0]) for op in self.graph.ops
@@ -337,8 +371,14 @@ class _TflitePartition(_Partition):
         self.result.calls += 1
         for name, ours in zip(self.graph.outputs, call.outputs, strict=True):
             count(self.result, steps_apart(values[name], ours))
+        self._values = values
         for op, result in self.operators.items():
             _check_operator(op, self.graph, values, result)
+
+    def values(self) -> Iterator[NpuValue]:
+        """Yield the results of all operators in the interpreter."""
+        for op in self.graph.ops:
+            yield from self._value(op.origin[0], self._values[op.outputs[0]])
 
 
 def _in_tflite(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:

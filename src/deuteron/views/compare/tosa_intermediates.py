@@ -81,6 +81,7 @@ class TosaIntermediates:
         self._more = tuple(dict.fromkeys(tensor.name for tensor in what.kept if tensor.name not in graph.outputs))
         self._model = TosaModel(tosa.with_outputs(data, self._more, where), where)
         self._steps = Steps(blob, where)
+        self._graph, self._data, self._where = graph, data, where
         self.coverage = Coverage(len(what.computed), len({tensor.op for tensor in what.kept}), len(what.parted))
         self.results = [_result(index, entry, graph, tensor) for tensor in what.kept]
 
@@ -95,6 +96,17 @@ class TosaIntermediates:
                 ours = tensor.values(self._steps.read(tensor.place))
                 count(result, steps_apart(ours, wanted[tensor.name]))
         return [wanted[name] for name in self._outputs]
+
+    def computed(self, inputs: Sequence[Array]) -> Iterator[tuple[int, Array]]:
+        """Yield the index of each operator that computes activations, and its result in TOSA."""
+        names = {
+            op.outputs[0]: index
+            for index, op in enumerate(self._graph.operators)
+            if op.name not in tosa.CONSTANTS and self._graph.dtypes.get(op.outputs[0]) in ("int8", "int16")
+        }
+        data = tosa.with_outputs(self._data, tuple(names), self._where)
+        results = TosaModel(data, self._where).run(inputs)[len(self._outputs) :]
+        yield from zip(names.values(), results, strict=True)
 
 
 def _result(partition: int, entry: Partition, graph: tosa.Graph, tensor: MaterialisedTensor) -> TensorResult:

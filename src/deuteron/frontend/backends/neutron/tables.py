@@ -32,7 +32,8 @@ def load() -> Any:
     """Register the operator; the library exists until Python ends."""
     registry: Any = torch.library
     library = registry.Library(NAMESPACE, "FRAGMENT")
-    library.define("table(Tensor x, float scale, int zero, float out_scale, int out_zero, int[] entries) -> Tensor")
+    schema = "table(Tensor x, float scale, int zero, float out_scale, int out_zero, int[] entries) -> Tensor"
+    library.define(schema, tags=(torch.Tag.pointwise,))  # the CPU computes tables that the NPU does not take
     library.impl("table", _look_up, "CompositeExplicitAutograd")
     registry.register_fake(NAME, _shaped, lib=library)
     return library

@@ -27,6 +27,7 @@ from deuteron.arch.memory import FetchPolicy
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import MissingToolError
 from deuteron.frontend import lowering_record as recordings
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.backends.neutron import inline_multiprocessing, tables
 from deuteron.frontend.backends.neutron.delegation_reasons import explaining
@@ -172,9 +173,11 @@ def quantizer(target: str, converter: Converter) -> Any:
             source_propagation.name_functions(model.graph)
             if converter is Converter.OPEN:
                 # Chains are annotated in place of the backend's groups, whose later nodes share the chain's scale.
-                NeutronQuantizer(spec).annotate(model)
+                with upstream_caches.annotating_for_neutron():
+                    NeutronQuantizer(spec).annotate(model)
                 annotations.clear(model, set(model.graph.nodes) - pointwise_chains.annotate(model, act_qspec(False)))
-            annotated = super().annotate(model)
+            with upstream_caches.annotating_for_neutron():
+                annotated = super().annotate(model)
             return annotations.correct_annotations(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
 
     spec = target_spec(target, converter)
@@ -216,6 +219,7 @@ def _run_passes(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.Grap
     from executorch.backends.nxp.aten_passes.split_group_convolution import SplitGroupConvolution
 
     model.graph.eliminate_dead_code()
+    source_propagation.name_functions(model.graph)
     manager: Any = NeutronAtenPassManager(spec)
     # The manager wraps each pass in a function of the same name.
     steps = {step.__name__: step for step in manager.passes}
