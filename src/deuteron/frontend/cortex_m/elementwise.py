@@ -68,7 +68,8 @@ def _is_pointwise(operator: object) -> bool:
         return False
     name, _, overload = operator.name().partition(".")
     plain = operators(f"{name.removeprefix('aten::').removesuffix('_')}.{overload or 'default'}")
-    return any(one in _KNOWN or torch.Tag.pointwise in cast(OpOverload, one).tags for one in {operator, *plain})
+    is_tagged = torch.Tag.pointwise in operator.tags
+    return is_tagged or any(one in _KNOWN or torch.Tag.pointwise in cast(OpOverload, one).tags for one in plain)
 
 
 def is_elementwise(node: fx.Node) -> bool:
