@@ -1,7 +1,7 @@
 """Runs calibration batches through a prepared model and names the operator that produces NaN or infinity."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
@@ -115,13 +115,16 @@ def observe_whole(model: fx.GraphModule) -> None:
     Otherwise 3.0 may become 2.98, of which `.int()` makes 2.
     """
     places: dict[object, list[fx.Node]] = {}
+    whole = set[fx.Node]()
     for node in model.graph.nodes:
+        if _is_whole(model, node, whole):
+            whole.add(node)
         observer: object = getattr(model, node.target, None) if node.op == "call_module" else None
         if isinstance(observer, HistogramObserver | MinMaxObserver) and not isinstance(observer, FakeQuantizeBase):
             places.setdefault(observer, []).append(node)
     for observer, nodes in places.items():
         measured = [node.all_input_nodes[0] for node in nodes]
-        if all(node.op != "get_attr" and _is_whole(model, node) for node in measured):
+        if all(node.op != "get_attr" and node in whole for node in measured):
             settings: Any = observer
             names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
             replace_observer(model, observer, _WholeObserver(**{name: getattr(settings, name) for name in names}))
@@ -137,10 +140,13 @@ def replace_observer(model: fx.GraphModule, old: object, new: ObserverBase | Fak
             found.obs_or_fqs = [new if one is old else one for one in found.obs_or_fqs]
 
 
-def _is_whole(model: fx.GraphModule, node: fx.Node) -> bool:
-    """True for floats that have no fraction: constants, and results of functions and casts that make such floats."""
-    while node.op == "call_module" or called(node) in _KEEP:  # an observer gives what it gets
-        node = node.all_input_nodes[0]
+def _is_whole(model: fx.GraphModule, node: fx.Node, whole: Collection[fx.Node]) -> bool:
+    """True for floats that have no fraction: constants, and results of functions and casts that make such floats.
+
+    `whole` has those before the node.
+    """
+    if node.op == "call_module" or called(node) in _KEEP:  # an observer gives what it gets
+        return node.all_input_nodes[0] in whole
     value: object = node.meta.get("val")
     if not (isinstance(value, Tensor) and value.dtype == torch.float32):
         return False
@@ -149,5 +155,5 @@ def _is_whole(model: fx.GraphModule, node: fx.Node) -> bool:
         return bool((number == number.round()).all())
     operands = {"where": node.args[1:], **dict.fromkeys(_ARITHMETIC, node.args)}.get(called(node))
     if operands is not None:
-        return not node.kwargs and all(isinstance(one, fx.Node) and _is_whole(model, one) for one in operands)
+        return not node.kwargs and all(one in whole for one in operands)
     return (called(node) in _WHOLE or makes_float(node)) and len(node.args) <= 2 and not node.kwargs
