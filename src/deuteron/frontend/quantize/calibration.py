@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -124,7 +124,7 @@ def observe_whole(model: fx.GraphModule) -> None:
             places.setdefault(observer, []).append(node)
     for observer, nodes in places.items():
         measured = [node.all_input_nodes[0] for node in nodes]
-        if all(node.op != "get_attr" and node in whole for node in measured):
+        if whole.issuperset(measured) and any(node.op != "get_attr" for node in measured):
             settings: Any = observer
             names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
             replace_observer(model, observer, _WholeObserver(**{name: getattr(settings, name) for name in names}))
@@ -155,5 +155,16 @@ def _is_whole(model: fx.GraphModule, node: fx.Node, whole: Collection[fx.Node]) 
         return bool((number == number.round()).all())
     operands = {"where": node.args[1:], **dict.fromkeys(_ARITHMETIC, node.args)}.get(called(node))
     if operands is not None:
-        return not node.kwargs and all(one in whole for one in operands)
+        numbers = [float(one) for one in operands if isinstance(one, int | float)]
+        is_known = all(one in whole for one in operands if isinstance(one, fx.Node))
+        is_zero = called(node) == "mul" and any(map(_is_zero, operands))  # ExecuTorch makes zeros of a sign's operand
+        return is_zero or (not node.kwargs and is_known and all(one.is_integer() for one in numbers))
+    if called(node) == "full":
+        return float(cast(float, node.args[1])).is_integer()
     return (called(node) in _WHOLE or makes_float(node)) and len(node.args) <= 2 and not node.kwargs
+
+
+def _is_zero(operand: object) -> bool:
+    """True for a tensor filled with zeros, which may be observed."""
+    filled = operand.all_input_nodes[0] if isinstance(operand, fx.Node) and operand.op == "call_module" else operand
+    return isinstance(filled, fx.Node) and called(filled) == "full" and filled.args[1] == 0
