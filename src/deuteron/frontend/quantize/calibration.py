@@ -167,4 +167,4 @@ def _is_whole(model: fx.GraphModule, node: fx.Node, whole: Collection[fx.Node]) 
 def _is_zero(operand: object) -> bool:
     """True for a tensor filled with zeros, which may be observed."""
     filled = operand.all_input_nodes[0] if isinstance(operand, fx.Node) and operand.op == "call_module" else operand
-    return isinstance(filled, fx.Node) and called(filled) == "full" and filled.args[1] == 0
+    return isinstance(filled, fx.Node) and called(filled) == "full" and cast(float, filled.args[1]) == 0
