@@ -68,7 +68,7 @@ def output(bundle: Bundle) -> bytes:
 def test_a_budget_makes_layers_faster_with_the_same_results() -> None:
     bundle = two_layers()
     plain, fast = planned(bundle, MemoryOptions(), CORE), planned(bundle, MemoryOptions(flash_budget=LARGE), CORE)
-    assert {choice.step for choice in fast.larger} == {0, 1}
+    assert {choice.steps for choice in fast.larger} == {(0,), (1,)}
     assert fast.bundle.operators == ("dtn_cm_winograd_conv2d",)
     added = sum(choice.bytes for choice in fast.larger)
     assert sum(map(len, fast.bundle.constants)) == sum(map(len, plain.bundle.constants)) + added
@@ -92,6 +92,21 @@ def test_each_byte_of_the_budget_counts() -> None:
         assert (forms == [Form.WINOGRAD] * 2) == (added == whole)
     with pytest.raises(CapacityError, match=f"--flash-budget {need}`"):
         planned(bundle, MemoryOptions(flash_budget=need - 1), CORE)
+
+
+def test_layers_that_share_weights_stay_within_the_budget() -> None:
+    bundle = two_layers()
+    last, again = bundle.values[bundle.outputs[0]], len(bundle.values)
+    step = bundle.steps[1]
+    shared = replace(step, inputs=(bundle.outputs[0], *step.inputs[1:]), outputs=(step.outputs[0], again))
+    values = (*bundle.values, replace(last, offset=6144))
+    bundle = replace(bundle, values=values, steps=(*bundle.steps, shared), outputs=(again,))
+    need = constant_bytes(bundle, InnerWork.DSP)
+    for added in (575, 576, 1152, 5000, 7000, LARGE):
+        plan = planned(bundle, MemoryOptions(flash_budget=need + added), CORE)
+        assert constant_bytes(plan.bundle, InnerWork.DSP) <= need + added
+        assert ((1, 2) in [choice.steps for choice in plan.larger]) == (added > 575)
+        assert output(plan.bundle) == output(bundle)
 
 
 def test_none_without_a_budget_without_leave_and_on_other_cores() -> None:

@@ -173,6 +173,38 @@ def test_integers_of_arithmetic_with_whole_floats(target: str):
     assert all(output.equal > 0.95 for output in build.manifest.quality.outputs)
 
 
+class Chosen(nn.Module):
+    """Integers of whole floats that constants are chosen, or compared, with."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        signs = torch.where(x > 0, torch.tensor(1.0), torch.tensor(-1.0))
+        largest = torch.maximum((x * 4).trunc(), torch.full((8,), 5.0))
+        return signs.int(), largest.int(), torch.where(x > 0, 3.0, (x * 4).round()).int()
+
+
+@pytest.mark.parametrize("target", full.first(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], 1))
+def test_integers_of_whole_floats_and_constants(target: str):
+    torch.manual_seed(0)
+    batches = [torch.randn(4, 8) for _ in range(16)]
+    build = api.build(Chosen(), batches[0], target=target, calibration=batches)
+    assert all(output.equal > 0.95 for output in build.manifest.quality.outputs)
+
+
+class Doublings(nn.Module):
+    """Whole numbers that each depend twice on the last."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.round()
+        for _ in range(14):
+            y = torch.minimum(y + y.relu(), y.abs())
+        return y
+
+
+def test_whole_numbers_of_many_are_found_once():
+    x = torch.randn(1, 8)
+    assert api.build(Doublings(), x, target="cortex-m55", calibration=[x]).manifest.quality.outputs[0].sqnr > 20
+
+
 @pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "ethos-u55-128cm"))
 def test_integers_of_quantized_values_and_floats_of_integers(target: str, tmp_path: Path):
     torch.manual_seed(0)

@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
 
 from deuteron.errors import InputError
 from deuteron.frontend.inputs import begun, check_calibration, check_early, check_example_inputs, check_module
@@ -217,7 +217,7 @@ class Doubled(nn.Module):
         return x * 2
 
 
-@pytest.mark.parametrize("module", [Doubled(), nn.ReLU()])
+@pytest.mark.parametrize("module", [Doubled(), nn.ReLU(), fx.symbolic_trace(Doubled())])
 def test_an_example_input_is_refused_at_the_line_of_forward(module: nn.Module):
     with pytest.raises(InputError) as caught:
         check_example_inputs((torch.zeros(1, dtype=torch.float64),), module)

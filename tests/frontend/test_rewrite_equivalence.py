@@ -1,6 +1,7 @@
 """Float models compared with their rewrites for quantizers: a wrong rewrite is an error."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -285,6 +286,21 @@ def test_masks_are_compared_on_calibration_batches_from_an_iterator() -> None:
     assert sqnr(last=False) > 30
     with pytest.raises(UnsupportedError, match=r"softmax\.int` gives NaN for a sample"):
         sqnr(last=True)
+
+
+class Attended(nn.Module):
+    """Attention by PyTorch's one operator, with a mask that is an input."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x, mask)
+
+
+@pytest.mark.parametrize(("module", "count"), [(Attended(), 2), (MaskedByInput(), 2), (Labels(), 0)])
+def test_models_with_masks_are_compared_on_calibration_batches(module: nn.Module, count: int) -> None:
+    x, mask = torch.randn(1, 4, 4), torch.ones(1, 4, 4, dtype=torch.bool)
+    given = (x[0],) if isinstance(module, Labels) else (x, mask)
+    model: Any = torch.export.export(module, given).module()
+    assert len([*rewrite_equivalence.from_batches(model, lambda: [given] * 2)]) == count
 
 
 def test_neither_the_model_nor_random_numbers_are_touched() -> None:

@@ -171,6 +171,14 @@ def test_bags_of_other_sizes_and_with_padding_are_reductions(options: dict[str, 
     assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
 
 
+def test_bags_whose_last_offset_is_no_end_stay():
+    def last(x: Tensor) -> Tensor:
+        ends = torch.tensor([0, 2, 4])
+        return functional.embedding_bag(torch.tensor([0, 5, 2, 1, 1, 3]), x, ends, mode="sum", include_last_offset=True)
+
+    assert any("bag" in str(target) for target in rewritten(Call(last), (6, 4), indexing.write))
+
+
 def test_exact_nearest_neighbours_are_selections():
     module = Call(lambda x: functional.interpolate(x, scale_factor=1.5, mode="nearest-exact"))
     assert not any("upsample" in str(target) for target in rewritten(module, (1, 2, 4, 6), indexing.write))

@@ -5,7 +5,7 @@ a sum that it cannot compute, and the core then takes fewer instructions. Interl
 large, and need no unpacking. Forms that save the most instructions per byte get the flash that there is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -22,7 +22,6 @@ from deuteron.operators.cortex_m import (
     WinogradConvolutionParams,
     winograd_bytes,
 )
-from deuteron.operators.kernel_params import KernelParams
 
 _WEIGHTS, _KERNEL_SUM = 1, 4
 
@@ -41,18 +40,18 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LargerWeights:
-    """A step with larger weights.
+    """Larger weights, and the steps that read them.
 
     Attributes:
-        form: what it does.
-        step: its index in the bundle.
-        instruction: number of the program's instruction.
-        weights: bytes of its weights before, and after.
-        instructions: estimated instructions before, and after.
+        form: what the steps do.
+        steps: their indices in the bundle: several if they share weights.
+        instruction: number of the first one's instruction in the program.
+        weights: bytes of the weights before, and after.
+        instructions: estimated instructions of all steps before, and after.
     """
 
     form: Form
-    step: int
+    steps: tuple[int, ...]
     instruction: int
     weights: tuple[int, int]
     instructions: tuple[int, int]
@@ -72,21 +71,21 @@ def candidates(bundle: Bundle, rates: Counted) -> list[LargerWeights]:
     """Return the forms in which steps are faster, those first that save the most per byte."""
     if rates.core.inner is not InnerWork.DSP:
         return []
-    found = (each for at, step in enumerate(bundle.steps) for each in _candidates(bundle, at, step, rates))
+    found = (each for steps in _layers(bundle) for each in _candidates(bundle, steps, rates))
     return sorted(found, key=lambda each: each.saved / each.bytes, reverse=True)
 
 
 def within(choices: Sequence[LargerWeights], nbytes: int) -> list[LargerWeights]:
     """Return the choices that fit into the bytes together, in their order; one that does not fit is left out.
 
-    A step gets another form where that saves more, and the bytes that it takes in addition are left.
+    Weights get another form where that saves more, and the bytes that it takes in addition are left.
     """
-    taken: dict[int, LargerWeights] = {}
+    taken: dict[tuple[int, ...], LargerWeights] = {}
     for choice in choices:
-        before = taken.get(choice.step)
+        before = taken.get(choice.steps)
         added = choice.bytes - (0 if before is None else before.bytes)
         if added <= nbytes and (before is None or choice.saved > before.saved):
-            taken[choice.step] = choice
+            taken[choice.steps] = choice
             nbytes -= added
     return list(taken.values())
 
@@ -100,22 +99,22 @@ def applied(bundle: Bundle, choices: Sequence[LargerWeights]) -> Bundle:
     scratch, used = len(bundle.memories) - 1, 0
     values = [replace(v, memory=v.memory + (scratch <= v.memory < MEMORY_CONSTANT)) for v in values]
     for choice in choices:
-        step = bundle.steps[choice.step]
-        record = _record(step)
-        weights = _weights(bundle, step, record)
+        first = bundle.steps[choice.steps[0]]
+        weights = _weights(bundle, first, _record(first))
         larger = winograd.transformed(weights) if choice.form is Form.WINOGRAD else _of_16_bits(weights)
         constants.append(larger.tobytes())
         memory, order = MEMORY_CONSTANT + len(constants) - 1, tuple(range(larger.ndim))
         values.append(Value(memory, 0, larger.nbytes, ElementType.S16, larger.shape, order, "weights"))
-        inputs = (*step.inputs[:_WEIGHTS], len(values) - 1, *step.inputs[_WEIGHTS + 1 :])
-        outputs = step.outputs
-        if choice.form is Form.WINOGRAD:
-            size = winograd_bytes(record)
-            values.append(Value(scratch, used, size, ElementType.U8, (size,), (0,), "scratch memory"))
-            used += -(-size // ALIGNMENT) * ALIGNMENT
-            outputs = (len(values) - 1, outputs[-1])
-        index = operators.index(choice.form.function)
-        steps[choice.step] = replace(step, index=index, inputs=inputs, outputs=outputs)
+        read, index = len(values) - 1, operators.index(choice.form.function)
+        for at in choice.steps:
+            step = bundle.steps[at]
+            inputs, outputs = (*step.inputs[:_WEIGHTS], read, *step.inputs[_WEIGHTS + 1 :]), step.outputs
+            if choice.form is Form.WINOGRAD:
+                size = winograd_bytes(_record(step))
+                values.append(Value(scratch, used, size, ElementType.U8, (size,), (0,), "scratch memory"))
+                used += -(-size // ALIGNMENT) * ALIGNMENT
+                outputs = (len(values) - 1, outputs[-1])
+            steps[at] = replace(step, index=index, inputs=inputs, outputs=outputs)
     own = Memory(used, "scratch memory of single steps")
     memories = (*bundle.memories[:scratch], own, *bundle.memories[scratch:])
     return _without_unread(replace(
@@ -160,33 +159,48 @@ def _without_unread(bundle: Bundle) -> Bundle:
     )
 
 
-def _values(bundle: Bundle, indices: Sequence[int]) -> Iterator[Value]:
+def _values(bundle: Bundle, indices: Iterable[int]) -> Iterator[Value]:
     return (bundle.values[index] for index in indices)
 
 
-def _candidates(bundle: Bundle, at: int, step: Step, rates: Counted) -> Iterator[LargerWeights]:
-    """Yield the forms in which a step is faster."""
+def _layers(bundle: Bundle) -> Iterator[tuple[int, ...]]:
+    """Yield the convolutions that read the same weights, which nothing else reads."""
+    readers: dict[int, list[int]] = {}
+    for at, step in enumerate(bundle.steps):
+        for memory in {value.memory for value in _values(bundle, step.inputs)}:
+            readers.setdefault(memory, []).append(at)
+    ends = {value.memory for value in _values(bundle, (*bundle.inputs, *bundle.outputs))}
+    for memory, steps in readers.items():
+        shapes = {_kernel(bundle, bundle.steps[at], memory) for at in steps}
+        if memory >= MEMORY_CONSTANT and memory not in ends and len(shapes) == 1 and None not in shapes:
+            yield tuple(steps)
+
+
+def _kernel(bundle: Bundle, step: Step, memory: int) -> tuple[int, ...] | None:
+    """Return the shape of the kernel of a convolution with these weights, and constant kernel sums; None of others."""
     if step.kind is not StepKind.OPERATOR or bundle.operators[step.index] != CONVOLUTION:
-        return
+        return None
+    sums = _values(bundle, step.inputs[_KERNEL_SUM:])
+    if bundle.values[step.inputs[_WEIGHTS]].memory != memory or any(one.memory < MEMORY_CONSTANT for one in sums):
+        return None
     record = _record(step)
-    if any(
-        bundle.values[step.inputs[i]].memory < MEMORY_CONSTANT
-        for i in (_WEIGHTS, *range(_KERNEL_SUM, len(step.inputs)))
-    ):
-        return
-    before = bundle.values[step.inputs[_WEIGHTS]].bytes
-    output = bundle.values[step.outputs[-1]].bytes
+    return record.out_c, record.kernel_h, record.kernel_w
 
-    def work(function: str, own: KernelParams, weights: int) -> int:
-        return rates.work(CpuParams(function, own, (output, weights), 0))
 
-    plain = work(CONVOLUTION, record, before)
-    for form, own, weights in _forms(bundle, step, record):
-        choice = LargerWeights(
-            form, at, step.instruction, (before, weights), (plain, work(form.function, own, weights))
-        )
-        if choice.saved > 0:
-            yield choice
+def _candidates(bundle: Bundle, steps: tuple[int, ...], rates: Counted) -> Iterator[LargerWeights]:
+    """Yield the forms of weights in which the steps that read them are faster."""
+    first, before = bundle.steps[steps[0]], bundle.values[bundle.steps[steps[0]].inputs[_WEIGHTS]].bytes
+    found: dict[Form, list[tuple[int, int, int]]] = {}
+    for step in (bundle.steps[at] for at in steps):
+        output, record = bundle.values[step.outputs[-1]].bytes, _record(step)
+        plain = rates.work(CpuParams(CONVOLUTION, record, (output, before), 0))
+        for form, own, weights in _forms(bundle, step, record):
+            work = rates.work(CpuParams(form.function, own, (output, weights), 0))
+            found.setdefault(form, []).append((plain, work, weights))
+    for form, costs in found.items():
+        plain, work = sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
+        if len(costs) == len(steps) and work < plain:
+            yield LargerWeights(form, steps, first.instruction, (before, costs[0][2]), (plain, work))
 
 
 def _forms(

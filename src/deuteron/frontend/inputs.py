@@ -105,7 +105,9 @@ def check_example_inputs(inputs: object, module: object = None) -> Inputs:
 def _line_of_forward(module: object) -> str | None:
     """Return file and line of the function that takes the inputs; None without one in the user's code."""
     code = getattr(inspect.unwrap(getattr(module, "forward", check_module)), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code and not in_library(code.co_filename) else None
+    if code is None or code.co_filename.startswith("<") or in_library(code.co_filename):  # "<" of generated code
+        return None
+    return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _checked_examples(values: tuple[object, ...]) -> Inputs:

@@ -1,8 +1,8 @@
 """Runs calibration batches through a prepared model and names the operator that produces NaN or infinity."""
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -115,13 +115,16 @@ def observe_whole(model: fx.GraphModule) -> None:
     Otherwise 3.0 may become 2.98, of which `.int()` makes 2.
     """
     places: dict[object, list[fx.Node]] = {}
+    whole = set[fx.Node]()
     for node in model.graph.nodes:
+        if _is_whole(model, node, whole):
+            whole.add(node)
         observer: object = getattr(model, node.target, None) if node.op == "call_module" else None
         if isinstance(observer, HistogramObserver | MinMaxObserver) and not isinstance(observer, FakeQuantizeBase):
             places.setdefault(observer, []).append(node)
     for observer, nodes in places.items():
         measured = [node.all_input_nodes[0] for node in nodes]
-        if all(node.op != "get_attr" and _is_whole(model, node) for node in measured):
+        if whole.issuperset(measured) and any(node.op != "get_attr" for node in measured):
             settings: Any = observer
             names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
             replace_observer(model, observer, _WholeObserver(**{name: getattr(settings, name) for name in names}))
@@ -137,10 +140,13 @@ def replace_observer(model: fx.GraphModule, old: object, new: ObserverBase | Fak
             found.obs_or_fqs = [new if one is old else one for one in found.obs_or_fqs]
 
 
-def _is_whole(model: fx.GraphModule, node: fx.Node) -> bool:
-    """True for floats that have no fraction: constants, and results of functions and casts that make such floats."""
-    while node.op == "call_module" or called(node) in _KEEP:  # an observer gives what it gets
-        node = node.all_input_nodes[0]
+def _is_whole(model: fx.GraphModule, node: fx.Node, whole: Collection[fx.Node]) -> bool:
+    """True for floats that have no fraction: constants, and results of functions and casts that make such floats.
+
+    `whole` has those before the node.
+    """
+    if node.op == "call_module" or called(node) in _KEEP:  # an observer gives what it gets
+        return node.all_input_nodes[0] in whole
     value: object = node.meta.get("val")
     if not (isinstance(value, Tensor) and value.dtype == torch.float32):
         return False
@@ -149,5 +155,16 @@ def _is_whole(model: fx.GraphModule, node: fx.Node) -> bool:
         return bool((number == number.round()).all())
     operands = {"where": node.args[1:], **dict.fromkeys(_ARITHMETIC, node.args)}.get(called(node))
     if operands is not None:
-        return not node.kwargs and all(isinstance(one, fx.Node) and _is_whole(model, one) for one in operands)
+        numbers = [float(one) for one in operands if isinstance(one, int | float)]
+        is_known = all(one in whole for one in operands if isinstance(one, fx.Node))
+        is_zero = called(node) == "mul" and any(map(_is_zero, operands))  # ExecuTorch makes zeros of a sign's operand
+        return is_zero or (not node.kwargs and is_known and all(one.is_integer() for one in numbers))
+    if called(node) == "full":
+        return float(cast(float, node.args[1])).is_integer()
     return (called(node) in _WHOLE or makes_float(node)) and len(node.args) <= 2 and not node.kwargs
+
+
+def _is_zero(operand: object) -> bool:
+    """True for a tensor filled with zeros, which may be observed."""
+    filled = operand.all_input_nodes[0] if isinstance(operand, fx.Node) and operand.op == "call_module" else operand
+    return isinstance(filled, fx.Node) and called(filled) == "full" and cast(float, filled.args[1]) == 0

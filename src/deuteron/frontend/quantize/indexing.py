@@ -68,10 +68,10 @@ def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | 
     starts = constant_value(model, cast(fx.Node, offsets))
     if starts is None or any(item.args[1] != 0 and item.users for item in node.users):
         return None
-    ends = cast("list[int]", cast(Any, starts).tolist())
-    ends += [] if has_end else [cast(fx.Node, indices).meta["val"].numel()]
+    total = cast(fx.Node, indices).meta["val"].numel()
+    ends = cast("list[int]", cast(Any, starts).tolist()) + ([] if has_end else [total])
     sizes = {end - start for start, end in pairwise(ends)}
-    if not sizes or min(sizes) < 1 or (padding is not None and mode == _MAX):
+    if not sizes or min(sizes) < 1 or (ends[0], ends[-1]) != (0, total) or (padding is not None and mode == _MAX):
         return None
     rows, factors = call(node, aten.embedding.default, table, indices), weights
     if padding is not None:
@@ -93,7 +93,7 @@ def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | 
 def _reduced(node: fx.Node, operator: object, rows: fx.Node, ends: Sequence[int], sizes: set[int]) -> fx.Node:
     """Reduce the rows of each bag; bags of one size at once."""
     width = rows.meta["val"].shape[-1]
-    if len(sizes) == 1 and ends[0] == 0 and ends[-1] == rows.meta["val"].shape[0]:
+    if len(sizes) == 1:
         return call(node, operator, call(node, aten.reshape.default, rows, [-1, *sizes, width]), [1])
     bags = [call(node, aten.slice.Tensor, rows, 0, start, end) for start, end in pairwise(ends)]
     return call(node, aten.cat.default, [call(node, operator, bag, [0], True) for bag in bags])

@@ -33,7 +33,7 @@ _SCALES = ("mul", "div")
 _MEANS = ("mean", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
 """Operators with a factor that a rewrite may round."""
 
-_MASKS = frozenset({"masked_fill", "where", "softmax"})
+_MASKS = frozenset({"masked_fill", "scaled_dot_product_attention", "softmax", "where"})
 """Operators whose rewrites hold for the calibration batches: numbers that stand for infinity, and masks of scores."""
 
 _BATCHES = 8
