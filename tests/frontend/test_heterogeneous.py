@@ -434,7 +434,7 @@ class Peak(nn.Module):
         return x / torch.maximum(peak * 0.9, (x * 0.5).abs().amax().view(1))
 
 
-def test_changes_of_scale_between_both_processors_are_the_npus() -> None:
+def test_changes_of_scale_between_both_processors_run() -> None:
     torch.manual_seed(0)
     batches = [torch.randn(1, 4, 16) for _ in range(16)]
     build = api.build(Peak(), batches[0], target="imxrt700cm", calibration=batches)

@@ -57,7 +57,6 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
             "quantized_conv2d",
             "quantized_conv2d_s4",
             "quantized_depthwise_conv2d",
-            "quantized_depthwise_conv2d_s4",
             "quantized_linear",
             "quantized_linear_s4",
             "winograd_conv2d",

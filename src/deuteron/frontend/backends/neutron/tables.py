@@ -126,9 +126,7 @@ def lower(module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collectio
             scales: Any = (*first.args[1:3], *quantize.args[1:3])
             table = graph.create_node("call_function", ops.deuteron.table.default, (read, *scales, stored), {}, name)
         read.meta = {key: value for key, value in first.meta.items() if key != "custom"}
-        # A change of scale belongs to an operator of the NPU: the one that it reads, or one that reads it.
-        owners = [*filter(_is_for_npu, [_computed(source), *_readers(quantize)]), _computed(source)]
-        meta = (owners[0] if is_change else before).meta
+        meta = (_computed(source) if is_change else before).meta
         custom = {key: value for key, value in meta.get("custom", {}).items() if key != CPU_ONLY}
         table.meta = {**meta, "custom": custom, "val": first.meta["val"]}
         quantize.replace_input_with(before, table)
