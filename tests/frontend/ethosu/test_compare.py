@@ -156,6 +156,8 @@ def test_each_quantization_has_a_bound_of_its_own(
     (affine,) = saved.load(tmp_path / "build/reference.pt2").outputs
     assert affine is not None
     scale, samples = affine.scale, [[x.numpy() for x in inputs]]
+    # Operators compared one by one would lead to the program's own outputs.
+    monkeypatch.setattr(pytorch, "_led_to", lambda *_: ())
     (ours,) = HostRunner(tmp_path / "build/model.pte").run(samples[0])
 
     def failures(steps: int) -> tuple[str, ...]:
