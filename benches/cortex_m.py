@@ -418,22 +418,24 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per layer."""
     generator = np.random.default_rng(1)
     own = layers_of(board)
-    has_dsp = cores.load(board.cpu).inner is InnerWork.DSP
-    unpacked = [layer for layer in with_weights_of(UNPACKED, board) if has_dsp]
+    unpacked = with_weights_of(UNPACKED, board) if has_dsp(board) else []
     parts = [layers[at : at + MOST] for layers in (own, PACKED, unpacked) for at in range(0, len(layers), MOST)]
     return [row for layers in parts for row in _image(layers, board, toolchain, generator)]
 
 
 def layers_of(board: Board) -> Sequence[Layer]:
     """Return the layers that the board's core has inner loops for."""
-    has_dsp = cores.load(board.cpu).inner is InnerWork.DSP
-    return with_weights_of([layer for layer in LAYERS if not layer.winograd or has_dsp], board)
+    return with_weights_of([layer for layer in LAYERS if not layer.winograd or has_dsp(board)], board)
 
 
 def with_weights_of(layers: Sequence[Layer], board: Board) -> list[Layer]:
     """Return the layers with the weights that bundles for the board have."""
-    has_dsp = cores.load(board.cpu).inner is InnerWork.DSP
-    return [replace(layer, interleaved=has_dsp) for layer in layers]
+    return [replace(layer, interleaved=has_dsp(board)) for layer in layers]
+
+
+def has_dsp(board: Board) -> bool:
+    """Return true if the board's core has inner loops with DSP instructions."""
+    return cores.load(board.cpu).inner is InnerWork.DSP
 
 
 MOST = 12

@@ -18,7 +18,7 @@ CYCLES = {
 def test_layers_keep_to_their_bar(board: str) -> None:
     machine = boards.load(board)
     results = cortex_m.measure(machine, Toolchain.find(image.OBJECTS))
-    unpacked = cortex_m.UNPACKED if board == "an505" else ()
+    unpacked = cortex_m.UNPACKED if cortex_m.has_dsp(machine) else ()
     layers = (*cortex_m.layers_of(machine), *cortex_m.PACKED, *unpacked)
     assert [r.layer for r in results] == [layer.name for layer in layers]
     assert cortex_m.problems(results) == []

@@ -165,14 +165,6 @@ class Codes(nn.Module):
         return codes.int(), (y.sign() + 1).to(torch.uint8), (torch.floor(y * 3) * 2 - 1).int()
 
 
-@pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "cortex-m55"))
-def test_integers_of_arithmetic_with_whole_floats(target: str):
-    torch.manual_seed(0)
-    batches = [torch.randn(4, 8) for _ in range(16)]
-    build = api.build(Codes(), batches[0], target=target, calibration=batches)
-    assert all(output.equal > 0.95 for output in build.manifest.quality.outputs)
-
-
 class Chosen(nn.Module):
     """Integers of whole floats that constants are chosen, or compared, with."""
 
@@ -183,10 +175,11 @@ class Chosen(nn.Module):
 
 
 @pytest.mark.parametrize("target", full.first(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], 1))
-def test_integers_of_whole_floats_and_constants(target: str):
+@pytest.mark.parametrize("module", [Codes, Chosen])
+def test_integers_of_whole_floats(module: type[nn.Module], target: str):
     torch.manual_seed(0)
     batches = [torch.randn(4, 8) for _ in range(16)]
-    build = api.build(Chosen(), batches[0], target=target, calibration=batches)
+    build = api.build(module(), batches[0], target=target, calibration=batches)
     assert all(output.equal > 0.95 for output in build.manifest.quality.outputs)
 
 

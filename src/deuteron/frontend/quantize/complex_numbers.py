@@ -38,11 +38,10 @@ def write(model: fx.GraphModule, *, weights: bool = False) -> fx.Node | None:
     """
     pass_ = _Pass(model, weights)
     nodes = list(model.graph.nodes)
-    if not any(_is_complex(node) or called(node) in TRANSFORMS for node in nodes):
+    if not any(map(_is_to_write, nodes)):
         return None
     for node in nodes:
-        is_complex = _is_complex(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
-        is_concerned = is_complex or called(node) in TRANSFORMS  # from real numbers to real ones
+        is_concerned = _is_to_write(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
         if is_concerned and node.op != "output" and not pass_.visit(node):
             return node
     if any(arg in pass_.pairs for arg in model.graph.output_node().all_input_nodes):
@@ -189,6 +188,11 @@ class _Pass:
             _sum(node, aten.sub.Tensor, product(a, c), product(b, d), a),
             _sum(node, aten.add.Tensor, product(a, d), product(b, c), a),
         )
+
+
+def _is_to_write(node: fx.Node) -> bool:
+    """True for a complex tensor, and for a Fourier transform, which may be one from real numbers to real ones."""
+    return _is_complex(node) or called(node) in TRANSFORMS
 
 
 def _is_complex(node: fx.Node) -> bool:
