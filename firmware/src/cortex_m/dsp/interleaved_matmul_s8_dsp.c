@@ -4,14 +4,19 @@
 
 enum { ROW = 640, /* most elements of a row that is alone */ FOUR = 4 };
 
+static inline size_t bytes_of_weights(const dtn_dsp_channels_t *channels)
+{
+    const size_t weights = channels->count * 2 * channels->words;
+    return channels->has_s16_weights ? 2 * weights : weights;
+}
+
 void dtn_dsp_multiply_three(const dtn_dsp_channels_t *channels, const uint32_t *inputs, int8_t *output, size_t pitch)
 {
     const size_t words = channels->words;
     const size_t lacks = ((size_t)0 - words) % DTN_DSP_THREE_STEPS;
-    const size_t bytes = channels->count * 2 * words;
     const bool is_s16 = channels->has_s16_weights;
     dtn_dsp_three_by_pairs(
-        inputs, channels->weights, channels->weights + (is_s16 ? 2 * bytes : bytes), inputs + words * DTN_DSP_THREE,
+        inputs, channels->weights, channels->weights + bytes_of_weights(channels), inputs + words * DTN_DSP_THREE,
         is_s16 ? lacks * DTN_DSP_THREE_S16_STEP_BYTES + DTN_DSP_THREE_S16 : lacks * DTN_DSP_THREE_STEP_BYTES,
         channels->bias, channels->multipliers, channels->shifts, output, pitch, channels->addend);
 }
@@ -26,7 +31,7 @@ static void with_one_factor(dtn_dsp_channels_t channels, const uint32_t *inputs,
     size_t left = channels.count;
     for (channels.count = 2; left != 0; left -= 2) {
         dtn_dsp_multiply_three(&channels, inputs, output, pitch);
-        channels.weights += 4 * channels.words;
+        channels.weights += bytes_of_weights(&channels);
         channels.bias += 2;
         output += 2;
     }
