@@ -5,8 +5,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,22 +16,13 @@ from deuteron.arch.vela import DEFAULTS, VelaOptions
 from deuteron.errors import UnsupportedError
 from deuteron.extras import require
 from deuteron.native import cache_directory
+from deuteron.npu.ethosu.vela_process import run_vela
 from deuteron.runtime import tflite_ethosu, tflite_model, vela_hidden
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer
 
-_MAIN = "from ethosu.vela.vela import main; main()"
-_TIME_OUT = 1800
-"""Seconds until Vela counts as hung."""
-
 _MOST_KEPT = 400
 """Results in the cache; older ones are removed."""
-
-_FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(?!processing line \d+ of )(.*)$", re.MULTILINE)
-"""A line about something that is wrong; Vela's exit code is 0 all the same.
-
-Python's own line about a `.pth` file that does not load is none.
-"""
 
 _LEFT = re.compile(
     r"^Warning \(supported operators\) operator: \w+, ofm: '(?P<tensor>.*)'\nReason: (?P<why>.*)$", re.MULTILINE
@@ -76,7 +65,7 @@ def compile_file(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResul
         path, out = Path(scratch) / "model.tflite", Path(scratch) / "out"
         path.write_bytes(source)
         command = [
-            sys.executable, "-c", _MAIN, str(path),
+            str(path),
             f"--accelerator-config={npu.target}",
             f"--config={Path(options.vela_config).absolute() if options.vela_config else 'Arm/vela.ini'}",
             f"--system-config={options.vela_system_config or system}",
@@ -86,21 +75,15 @@ def compile_file(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResul
         ]  # fmt: skip
         if options.arena_cache_size is not None:
             command.append(f"--arena-cache-size={options.arena_cache_size}")
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=_TIME_OUT, check=False, cwd=scratch
-            )
-        except subprocess.TimeoutExpired:
-            raise _refused(f"Vela did not end within {_TIME_OUT} s") from None
-        said = done.stdout + done.stderr
-        if fault := _FAULT.search(said):
-            raise _refused(f"Vela does not compile the file, and says: {fault[1].strip()}")
+        done = run_vela(command, Path(scratch))
+        if done.fault:
+            raise _refused(f"Vela does not compile the file, and says: {done.fault}")
+        if done.failure:
+            raise _refused(f"{done.failure}; it does not compile the file")
         made = out / "model_vela.tflite"
-        if done.returncode or not made.is_file():
-            lines = [line.strip() for line in said.splitlines() if line.strip()]
-            last = lines[-1] if lines else f"it ended with {done.returncode} and said nothing"
-            raise _refused(f"Vela does not compile the file: {last}")
-        left = {match["tensor"]: match["why"].strip() for match in _LEFT.finditer(said)}
+        if not made.is_file():
+            raise _refused("Vela does not compile the file, and does not say why")
+        left = {match["tensor"]: match["why"].strip() for match in _LEFT.finditer(done.output)}
         rows = [row for path in out.glob("*_summary_*.csv") for row in csv.DictReader(path.read_text().splitlines())]
         return VelaResult(made.read_bytes(), left, rows[-1] if rows else {})
 

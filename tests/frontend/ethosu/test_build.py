@@ -1,6 +1,7 @@
 """Builds for Ethos-U: what they keep, where operators run, and what goes wrong."""
 
 import importlib.metadata
+import inspect
 import re
 import tomllib
 from collections.abc import Callable
@@ -14,14 +15,14 @@ import pytest
 import torch
 from tests.frontend.ethosu.networks import Halves, Layer, built, halves, layer, masked, signal
 from tests.store import Network
-from torch import nn
+from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
-from deuteron.frontend.backends.ethosu import vela
+from deuteron.frontend.backends.ethosu import upstream, vela
 from deuteron.frontend.backends.ethosu.partition import describe
 from deuteron.frontend.backends.ethosu.upstream import EthosUPartition, compile_spec
 from deuteron.npu.ethosu.program import program_of
@@ -313,6 +314,28 @@ def test_what_vela_finds_wrong_is_an_error() -> None:
         "hint: keep an operator on the CPU with `--operators-not-to-delegate`, or build for another "
         "accelerator"
     )
+
+
+class Indexed(nn.Module):
+    """An indexed axis before an operator of several samples."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[0] * 0.5
+
+
+def test_a_crash_of_vela_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the workaround Vela 5.1.0 recurses here until its stack ends."""
+    monkeypatch.setattr(upstream, "separate", lambda *_, **__: None)
+    x = torch.randn(3, 4, 2, 16, 4)
+    with pytest.raises(UnsupportedError) as caught:
+        api.build(Indexed().eval(), (x,), target="ethos-u55-128", calibration=[(x,)])
+    line = inspect.getsourcelines(Indexed)[1] + 4
+    assert str(caught.value).splitlines() == [
+        f"{__file__}:{line}: Vela crashes (SIGSEGV); it does not compile partition 0, "
+        "which begins at `return x[0] * 0.5`",
+        "",
+        "hint: keep an operator on the CPU with `--operators-not-to-delegate`, or build for another accelerator",
+    ]
 
 
 def refused(kind: type[DeuteronError], target: str = "ethos-u55-128", **options: object) -> str:

@@ -231,6 +231,26 @@ def sliced_once() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Sliced().eval(), (torch.randn(1, 6, 5, 5),), api.BuildOptions()
 
 
+class Indexed(nn.Module):
+    """Indexed axes: one of five before operators of several samples, the last before maxima; a layer's one channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 1, 1)
+
+    def forward(self, heads: Tensor, image: Tensor) -> tuple[Tensor, ...]:
+        query, key, value = heads.unbind(0)
+        scores = (query * 0.5) @ key.transpose(-2, -1)
+        greatest = torch.relu(self.layer(image)).squeeze(1).amax(-1)
+        return scores @ value - value, heads[..., 0].amax(-1), heads[0, ..., 1].amin(1), greatest
+
+
+def indexed() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Indexed` with its inputs."""
+    torch.manual_seed(0)
+    return Indexed().eval(), (torch.randn(3, 4, 2, 6, 4), torch.randn(1, 3, 4, 6)), api.BuildOptions()
+
+
 class Pyramid(nn.Module):
     """Images that are outputs and that other layers read."""
 
@@ -413,7 +433,7 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 BUILDS = [
     (make, target)
     for make in (
-        *(pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, pyramid, chosen, lengths),
+        *(pieces, attention, shifted, averaged, without_axes, sliced, sliced_once, indexed, pyramid, chosen, lengths),
         *(planes, totals, cloned, constant_images),
     )
     for target in TARGETS
@@ -426,7 +446,7 @@ BUILDS = [
         BUILDS,
         BUILDS[0],
         *((make, "ethos-u85-256") for make in (attention, chosen, lengths)),
-        *((make, "ethos-u55-128") for make in (shifted, totals, cloned, constant_images)),
+        *((make, "ethos-u55-128") for make in (shifted, indexed, totals, cloned, constant_images)),
     ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:

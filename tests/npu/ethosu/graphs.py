@@ -59,7 +59,7 @@ class Made:
 class RandomGraph(nn.Module):
     """A graph of some operators; each reads a recent value, so that most are needed by the last.
 
-    A wide one has three to five axes and up to three samples, and flips and products of matrices besides.
+    A wide one has three to five axes and up to three samples, and flips, views and products of matrices besides.
 
     Attributes:
         names: of the operators.
@@ -108,7 +108,7 @@ class RandomGraph(nn.Module):
         x = values[at]
         kinds = ["pointwise", "pointwise", "pair", "pair", "reduce", "turned", "softmax", "linear"]
         kinds += ["conv", "conv", "conv", "pool", "pool", "upsample", "transposed"] * (x.dim() == 4)
-        kinds += ["flipped", "product", "turned"] * self._is_wide
+        kinds += ["flipped", "product", "turned", "viewed", "viewed"] * self._is_wide
         kind = str(rng.choice(kinds))
         return getattr(self, f"_{kind}")(at, x, values)
 
@@ -157,6 +157,20 @@ class RandomGraph(nn.Module):
     def _flipped(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
         axis = int(self._rng.integers(1, x.dim()))
         return Made("flip", lambda v: v[at].flip(axis))
+
+    def _viewed(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
+        """An index of one axis, also of samples; two axes as one; one axis as two; a new axis."""
+        axis, last = int(self._rng.integers(0, x.dim())), x.dim() - 1
+        index, pair = int(self._rng.integers(0, x.shape[axis])), min(axis, max(last - 1, 0))
+        least = next((n for n in (2, 3, 5) if x.shape[axis] % n == 0), 1)
+        steps: dict[str, Step] = {
+            "select": lambda v: v[at].select(axis, index) if last > 1 else v[at],
+            "merge": lambda v: v[at].flatten(pair, pair + 1) if last > 1 else v[at],
+            "split": lambda v: v[at].unflatten(axis, (least, -1)) if last < 4 else v[at],
+            "unsqueeze": lambda v: v[at].unsqueeze(axis) if last < 4 else v[at],
+        }
+        name = str(self._rng.choice([*steps]))
+        return Made(name, steps[name])
 
     def _product(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
         if x.dim() < 3:

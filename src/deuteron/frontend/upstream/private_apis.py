@@ -158,6 +158,7 @@ NXP_NODE_CONVERTER = tuple(
 
 # ExecuTorch's Arm backend.
 ARM_PREPROCESS = PrivateName("executorch.backends.arm.ethosu.backend", "EthosUBackend.preprocess", "records partitions")
+ARM_VELA = PrivateName("executorch.backends.arm.arm_vela", "vela", "runs Vela in a separate process")
 ARM_TO_TOSA = PrivateName(
     "executorch.backends.arm._passes.arm_pass_manager",
     "ArmPassManager.transform_to_backend_pipeline",

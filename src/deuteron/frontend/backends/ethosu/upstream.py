@@ -1,10 +1,10 @@
 """Adapts ExecuTorch's Arm backend: its unmodified quantizer, partitioner and lowering, with a record of each partition.
 
-The backend quantizes, partitions, writes each partition in TOSA and has Vela compile it in this process. The function
-for the last two steps is wrapped to record partitions.
+The backend quantizes, partitions, writes each partition in TOSA and has Vela compile it. The function for the last two
+steps is wrapped to record partitions.
 """
 
-import re
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Sequence
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from torch import fx
@@ -35,13 +36,13 @@ from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, d
 from deuteron.frontend.backends.ethosu.stripe_writer import copied
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
 from deuteron.frontend.backends.interface import OnTagged
-from deuteron.frontend.log_suppression import captured_output
 from deuteron.frontend.nodes import WHY, computing, cpu_only_reason, name_of
 from deuteron.frontend.operators import base_name, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced
 from deuteron.npu.ethosu.partition_record import NO_FILES, NO_RECORD, Record, VelaFiles, record_of
+from deuteron.npu.ethosu.vela_process import run_vela
 from deuteron.npu.provenance import payload_mark
 
 BACKEND = "ExecuTorch's Ethos-U backend"
@@ -51,9 +52,6 @@ _KEPT = "deuteron_kept"
 
 _TAG = "delegation_tag"
 """Key of a node's metadata: the partition, by ExecuTorch's partitioner."""
-
-_FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
-"""A line of Vela about an error; its exit code is 0 nevertheless."""
 
 _CONFIG = "--config="
 
@@ -331,9 +329,8 @@ def _compiled(
             moved = shutil.copy(config, Path(folder) / "vela.ini")
             flags = spec.compiler_flags
             flags[:] = [f"{_CONFIG}{moved}" if flag.startswith(_CONFIG) else flag for flag in flags]
-        with captured_output() as captured:
+        with replaced(private_apis.ARM_VELA, lambda _: SimpleNamespace(main=partial(_vela, number, nodes))):
             result = run(getattr(spec, "_to_list")())  # noqa: B009 - as the backend does
-        _check_output(captured[0], number, nodes)
         return result, _files(Path(folder))
 
 
@@ -386,16 +383,22 @@ def _files(folder: Path) -> VelaFiles:
     return VelaFiles((folder / _TOSA).read_bytes(), (folder / _DATABASE).read_text("utf-8"), summary.read_text("utf-8"))
 
 
-def _check_output(output: str, partition: int, nodes: Sequence[fx.Node]) -> None:
-    """Check Vela's output for errors, after which Vela continues."""
-    fault = _FAULT.search(output)
-    if fault is None:
+def _vela(partition: int, nodes: Sequence[fx.Node], arguments: Sequence[str]) -> None:
+    """Run Vela for a partition.
+
+    Raises:
+        UnsupportedError: Vela fails, or reports an error, after which it continues.
+    """
+    done = run_vela(arguments)
+    logging.getLogger(__name__).debug(done.output)
+    if not done.fault and not done.failure:
         return
     source = next(filter(None, map(source_of, nodes)), None)
+    begin = f", which begins at `{source.code}`," if source else ""
     raise UnsupportedError(
-        f"Vela compiled partition {partition}, which begins at `{source.code}`, wrong, and says: {fault[1]}"
-        if source
-        else f"Vela compiled partition {partition} wrong, and says: {fault[1]}",
+        f"Vela compiled partition {partition}{begin} wrong, and says: {done.fault}"
+        if done.fault
+        else f"{done.failure}; it does not compile partition {partition}{begin.removesuffix(',')}",
         where=str(source) if source else None,
         hint="keep an operator on the CPU with `--operators-not-to-delegate`, or build for another accelerator",
     )

@@ -25,8 +25,9 @@ Outputs. Vela drops an output that a transpose gives and another transpose reads
 the first instead. With reshapes between the two, an operator separates the output from its reader.
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
-slice, matrix products also that of a reshaped slice. They also overwrite the tensor that they are padded or
-concatenated with. Those of a sum read it with the shape of the summed tensor. On Ethos-U85, sums lose that offset too.
+slice, also of a reshaped one. They also overwrite the tensor that they are padded or concatenated with. Those of a sum
+read it with the shape of the summed tensor. Those of a reshaped layer or pool make it write its results beyond their
+end. On Ethos-U85, sums lose that offset too.
 An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela gives both subtractions
 the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape that reads it, and a
 transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads its operand, the
@@ -78,7 +79,7 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
             _join_transposes(node)
         if kind_of(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
-        if kind_of(node) in _ACTIVATIONS and _is_decomposed_activation(node) and _may_have_another_shape(node):
+        if kind_of(node) in _ACTIVATIONS and _is_decomposed_shape(node) and _may_have_another_shape(node):
             _merge_samples(module, node)
     wanted = [pair for node in module.graph.nodes for pair in _wrongly_combined(node, chains=chains)]
     if chains:
@@ -134,10 +135,16 @@ def _join_transposes(second: fx.Node) -> None:
         second.graph.erase_node(second)
 
 
-def _is_decomposed_activation(activation: fx.Node) -> bool:
-    """Return True if it has several samples, or more axes than Vela's operators."""
-    shape = activation.meta["val"].shape
+def _is_decomposed_shape(node: fx.Node) -> bool:
+    """Return True if a result has several samples, or more axes than Vela's operators."""
+    shape = node.meta["val"].shape
     return len(shape) > _AXES or any(size > 1 for size in shape[:1])
+
+
+def _must_not_reshape(source: fx.Node, reshape: fx.Node) -> bool:
+    """Return True for a minimum, and for a slice of more axes than Vela's operators, reshaped to several samples."""
+    is_deep = kind_of(source) == "SLICE" and len(source.meta["val"].shape) > _AXES
+    return kind_of(source) == "REDUCE_MIN" or (is_deep and _is_decomposed_shape(reshape))
 
 
 def _may_have_another_shape(activation: fx.Node) -> bool:
@@ -208,28 +215,21 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
     kind = kind_of(node)
     if kind in (*_CONVOLUTIONS, *_POOLS):
         reader, has_pads = node, any(_geometry(node)[1])
-        source = reader.all_input_nodes[0]
-        while kind_of(source) == "PAD":  # Vela may fuse it with the layer
-            reader, source, has_pads = source, source.all_input_nodes[0], True
-        if kind_of(source) == "SLICE" and (_has_samples(node) or (has_pads and _is_decomposed(node))):
-            yield source, reader
+        while kind_of(reader.all_input_nodes[0]) == "PAD":  # Vela may fuse it with the layer
+            reader, has_pads = reader.all_input_nodes[0], True
+        if _has_samples(node) or (has_pads and _is_decomposed(node)):
+            yield from _sliced(reader.all_input_nodes[0], reader)
     elif kind == "TRANSPOSE_CONV2D":
-        source = node.all_input_nodes[0]
-        if kind_of(source) == "SLICE":
-            yield source, node
+        yield from _sliced(node.all_input_nodes[0], node)
     elif kind in _REDUCTIONS:
         source = node.all_input_nodes[0]
         is_shared = kind == "REDUCE_MIN" and _has_other_readers(source)
-        if kind_of(source) == "SLICE" or is_shared or _is_of_sum(source):
+        if is_shared or _has_another_shape(source):
             yield source, node
     elif kind == "MATMUL" and not chains:
         for operand in node.all_input_nodes:
-            reader, source = node, operand
-            while kind_of(source) == "RESHAPE":
-                reader, source = source, source.all_input_nodes[0]
-            if kind_of(source) == "SLICE":
-                yield source, reader
-    elif kind in _RESHAPES and kind_of(node.all_input_nodes[0]) == "REDUCE_MIN":
+            yield from _sliced(operand, node)
+    elif kind in _RESHAPES and _must_not_reshape(node.all_input_nodes[0], node):
         yield node.all_input_nodes[0], node
     elif kind == "TRANSPOSE":
         yield from _reshaped_outputs(node)
@@ -242,6 +242,14 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
             is_product = not chains and _is_product(source)
             if is_transposed or is_multiplied or is_chained or is_product or kind_of(source) in _REDUCTIONS:
                 yield source, node
+
+
+def _sliced(source: fx.Node, reader: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
+    """Yield the slice that an operator reads, also through reshapes, and the node that reads this slice."""
+    while kind_of(source) == "RESHAPE":
+        reader, source = source, source.all_input_nodes[0]
+    if kind_of(source) == "SLICE":
+        yield source, reader
 
 
 def _reshaped_outputs(transpose: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
@@ -281,11 +289,19 @@ def _is_product(source: fx.Node) -> bool:
     return kind_of(source) == "MATMUL"
 
 
-def _is_of_sum(source: fx.Node) -> bool:
-    """Return True for a sum, or an activation that Vela fuses with it, also reshaped."""
-    while kind_of(source) in ("RESCALE", "RESHAPE", *_ACTIVATIONS):
+def _has_another_shape(source: fx.Node) -> bool:
+    """Return True if Vela may read a value with the shape of a sum, a slice or a layer, which it does not have."""
+    given = _behind(source)
+    if kind_of(given) in (*_CONVOLUTIONS, *_POOLS):
+        return given is not _behind(source, ())
+    return kind_of(given) in ("REDUCE_SUM", "SLICE")
+
+
+def _behind(source: fx.Node, reshapes: Sequence[str] = _RESHAPES[:1]) -> fx.Node:
+    """Return what gives a value, before rescales, activations and reshapes."""
+    while kind_of(source) in ("RESCALE", *_ACTIVATIONS, *reshapes):
         source = source.all_input_nodes[0]
-    return kind_of(source) == "REDUCE_SUM"
+    return source
 
 
 def _has_other_readers(source: fx.Node) -> bool:
