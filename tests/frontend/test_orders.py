@@ -60,6 +60,10 @@ SCATTERS: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.zeros(3, 3).scatter_reduce(1, INDEX, x, "amax"),
     lambda x: torch.ones(3, 3).scatter_reduce(1, INDEX, x, "amin", include_self=False),
     lambda x: torch.ones(3, 3).scatter_reduce(1, INDEX, x, "sum"),
+    lambda x: torch.ones(3, 3).scatter_reduce(1, INDEX, x, "mean"),
+    lambda x: torch.ones(3, 3).scatter_reduce(1, INDEX, x, "mean", include_self=False),
+    lambda x: torch.full((4, 4), -9.0).index_reduce(0, INDEX[0, :3], x, "amax"),
+    lambda x: torch.ones(4, 4).index_reduce(0, x.argmax(1), x, "mean", include_self=False),
     lambda x: x.index_put((torch.arange(3), x.argmax(1)), torch.tensor(2.0)),
     lambda x: x.index_put((x.argmax(0), torch.arange(4)), x[0] * 2),
     lambda x: torch.zeros(3, 4).index_put((torch.tensor([0, -1, 0]),), x, accumulate=True),
@@ -74,7 +78,7 @@ SCATTERS: list[Callable[[Tensor], Tensor]] = [
 @pytest.mark.parametrize("function", SCATTERS)
 def test_scatters_become_comparisons_of_places(function: Callable[[Tensor], Tensor]) -> None:
     found = rewritten(Call(function), (3, 4), indexed_writes.write, scatters.write, rtol=1e-6)
-    left = [name for target in found for name in ("scatter", "index_add", "index_put") if name in str(target)]
+    left = [name for target in found for name in ("scatter", "index_add", "index_reduce", "index_put") if name in str(target)]
     assert not left
 
 

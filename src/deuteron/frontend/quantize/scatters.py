@@ -21,8 +21,8 @@ def write(model: fx.GraphModule) -> None:
 
 
 def write_missing(model: fx.GraphModule) -> None:
-    """Decompose scattered extremes alone, which ExecuTorch's portable kernels do not have."""
-    apply(model, {aten.scatter_reduce.two: _reduced})
+    """Decompose scattered extremes and means alone, which ExecuTorch's portable kernels do not have."""
+    apply(model, {aten.scatter_reduce.two: _reduced, aten.index_reduce.default: _reduced_rows})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,18 @@ def _added(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 def _added_rows(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """Rows that are added at the places of one index."""
+    index = _of_rows(node)
+    return None if index is None or node.kwargs.get("alpha", 1) != 1 else _sum(model, node, index)
+
+
+def _of_rows(node: fx.Node) -> fx.Node | None:
+    """Return the index of rows for each of their elements; None if it is a scalar."""
     _, dim, index, source = cast("tuple[fx.Node, int, fx.Node, fx.Node]", node.args[:4])
     shape = [*cast(Tensor, source.meta["val"]).shape]
-    if node.kwargs.get("alpha", 1) != 1 or cast(Tensor, index.meta["val"]).dim() != 1:
+    if cast(Tensor, index.meta["val"]).dim() != 1:
         return None
     line = [size if i == dim % len(shape) else 1 for i, size in enumerate(shape)]
-    return _sum(model, node, call(node, aten.expand.default, call(node, aten.reshape.default, index, line), shape))
+    return call(node, aten.expand.default, call(node, aten.reshape.default, index, line), shape)
 
 
 _EXTREMES = {"amax": (aten.amax.default, aten.amin.default, aten.maximum.default),
@@ -117,26 +123,55 @@ _EXTREMES = {"amax": (aten.amax.default, aten.amin.default, aten.maximum.default
 
 
 def _reduced(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """The sum, or the largest or smallest of the elements at a place, with or without the one that was there."""
-    _, _, index, _, how = cast("tuple[fx.Node, int, fx.Node, fx.Node, str]", node.args)
-    keeps = bool(node.kwargs.get("include_self", True))
+    return _reduction(model, node, cast(fx.Node, node.args[2]))
+
+
+def _reduced_rows(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Rows that are reduced at the places of one index."""
+    index = _of_rows(node)
+    return None if index is None else _reduction(model, node, index)
+
+
+def _reduction(model: fx.GraphModule, node: fx.Node, index: fx.Node) -> fx.Node | None:
+    """The sum, mean, or largest or smallest of the elements at a place, with or without the one that was there."""
+    how, keeps = cast(str, node.args[4]), bool(node.kwargs.get("include_self", True))
     if how == "sum" and keeps:
         return _sum(model, node, index)
-    found = _scatter(model, node, index) if how in _EXTREMES else None
+    found = _scatter(model, node, index) if how in (*_EXTREMES, "mean") else None
     if found is None:
         return None
-    extreme, opposite, both = _EXTREMES[how]
-    others = call(node, opposite, found.source, [-2], True)  # changes no extreme
-    best = call(node, extreme, call(node, aten.where.self, found.is_place, found.source, others), [-2])
-    if keeps:
-        best = call(node, both, found.target, best)
+    if how == "mean":
+        reduced = _mean(node, found, keeps=keeps)
+    else:
+        extreme, opposite, both = _EXTREMES[how]
+        others = call(node, opposite, found.source, [-2], True)  # changes no extreme
+        reduced = call(node, extreme, call(node, aten.where.self, found.is_place, found.source, others), [-2])
+        if keeps:
+            reduced = call(node, both, found.target, reduced)
+    if reduced is None:
+        return None
     is_written = call(node, aten.any.dim, found.is_place, -2)
-    return _back(node, call(node, aten.where.self, is_written, best, found.target))
+    return _back(node, call(node, aten.where.self, is_written, reduced, found.target))
+
+
+def _mean(node: fx.Node, found: _Scatter, *, keeps: bool) -> fx.Node | None:
+    """The mean of the elements at a place; None for integers, whose mean is rounded down."""
+    dtype = cast(Tensor, found.source.meta["val"]).dtype
+    if not dtype.is_floating_point:
+        return None
+    total = call(node, aten.sum.dim_IntList, call(node, aten.where.ScalarOther, found.is_place, found.source, 0.0), [-2])
+    count = call(node, aten.sum.dim_IntList, call(node, aten.to.dtype, found.is_place, dtype), [-2])
+    if keeps:
+        total, count = call(node, aten.add.Tensor, found.target, total), call(node, aten.add.Scalar, count, 1.0)
+    else:
+        count = call(node, aten.clamp.default, count, 1.0)
+    return call(node, aten.div.Tensor, total, count)
 
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     **dict.fromkeys((aten.scatter.src, aten.scatter.value), _written),
     aten.scatter_add.default: _added,
     aten.index_add.default: _added_rows,
+    aten.index_reduce.default: _reduced_rows,
     aten.scatter_reduce.two: _reduced,
 }
