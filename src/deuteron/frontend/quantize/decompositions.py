@@ -216,6 +216,25 @@ def _bounded(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
     return cast(fx.Node, x) if high is None else call(clamp, aten.minimum.default, x, high)
 
 
+def extremum(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A maximum or minimum with a constant of one number becomes a clamp, for which the number needs no scale.
+
+    Parameters stay, as a training may change them.
+    """
+
+    def is_parameter(one: fx.Node) -> bool:
+        return one.op == "get_attr" and isinstance(value_of(model, one), nn.Parameter)
+
+    bound = "min" if node.target == aten.maximum.default else "max"
+    for x, other in itertools.permutations(node.all_input_nodes, 2):
+        number, wanted = None if depends_on(other, is_parameter) else constant_value(model, other), _value(node)
+        if number is None or not number.numel() or (_value(x).shape, _value(x).dtype) != (wanted.shape, wanted.dtype):
+            continue
+        if bool((number == number.flatten()[0]).all()):
+            return call(node, aten.clamp.default, x, **{bound: number.flatten()[0].item()})
+    return None
+
+
 def _cropped(_: fx.GraphModule, pad: fx.Node) -> fx.Node | None:
     """A negative pad becomes a slice, before the positive pads."""
     x, ends, *more = cast("tuple[fx.Node, list[int], Any]", pad.args)

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value, extremum
 
 aten = torch.ops.aten
 
@@ -148,10 +148,14 @@ def _reduction(model: fx.GraphModule, node: fx.Node, index: fx.Node) -> fx.Node 
         reduced = call(node, extreme, call(node, aten.where.self, found.is_place, found.source, others), [-2])
         if keeps:
             reduced = call(node, both, found.target, reduced)
+            reduced = extremum(model, reduced) or reduced
     if reduced is None:
         return None
     is_written = call(node, aten.any.dim, found.is_place, -2)
-    return _back(node, call(node, aten.where.self, is_written, reduced, found.target))
+    known = constant_value(model, is_written)
+    if known is None or not known.all():
+        reduced = call(node, aten.where.self, is_written, reduced, found.target)
+    return _back(node, reduced)
 
 
 def _mean(node: fx.Node, found: _Scatter, *, keeps: bool) -> fx.Node | None:

@@ -14,6 +14,7 @@ from deuteron.frontend.quantize.decompositions import (
     call,
     constant,
     constant_value,
+    extremum,
     numbers,
     value_of,
 )
@@ -486,6 +487,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     **dict.fromkeys((aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor), _of_bools),
     **dict.fromkeys((aten.eq.Tensor, aten.ne.Tensor), _of_bools),
     **dict.fromkeys((aten.eq.Scalar, aten.ne.Scalar), _of_bool_and_number),
+    **dict.fromkeys((aten.maximum.default, aten.minimum.default), extremum),
     **dict.fromkeys((aten.fmax.default, aten.max.other), _as(aten.maximum.default)),
     **dict.fromkeys((aten.fmin.default, aten.min.other), _as(aten.minimum.default)),
     aten.aminmax.default: _both_extremes,
