@@ -27,6 +27,14 @@ def test_pools_are_rounded_down(window: int | tuple[int, int], options: dict[str
     assert (aten.cat.default in operators) == (options == {"ceil_mode": True})
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_pads_of_no_elements_vanish(mode: str) -> None:
+    """On Ethos-U Vela failed if nothing else was left."""
+    assert rewritten(Call(lambda x: functional.pad(x * 2, (0, 0), mode=mode)), (2, 3, 4), decompositions.write) == [
+        aten.mul.Tensor
+    ]
+
+
 @pytest.mark.parametrize("stride", [2, 3, 4])
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("shape", [(1, 2, 15, 15), (3, 8, 10), (1, 1, 4, 5)])

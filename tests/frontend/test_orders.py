@@ -78,7 +78,12 @@ SCATTERS: list[Callable[[Tensor], Tensor]] = [
 @pytest.mark.parametrize("function", SCATTERS)
 def test_scatters_become_comparisons_of_places(function: Callable[[Tensor], Tensor]) -> None:
     found = rewritten(Call(function), (3, 4), indexed_writes.write, scatters.write, rtol=1e-6)
-    left = [name for target in found for name in ("scatter", "index_add", "index_reduce", "index_put") if name in str(target)]
+    left = [
+        name
+        for target in found
+        for name in ("scatter", "index_add", "index_reduce", "index_put")
+        if name in str(target)
+    ]
     assert not left
 
 

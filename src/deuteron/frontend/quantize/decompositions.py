@@ -236,8 +236,10 @@ def extremum(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _cropped(_: fx.GraphModule, pad: fx.Node) -> fx.Node | None:
-    """A negative pad becomes a slice, before the positive pads."""
+    """A negative pad becomes a slice, before the positive pads; without pads it is its operand."""
     x, ends, *more = cast("tuple[fx.Node, list[int], Any]", pad.args)
+    if not any(ends):
+        return x
     is_constant = pad.target is aten.constant_pad_nd.default or more[:1] in ([], ["constant"])
     if not is_constant or all(end >= 0 for end in ends):
         return None

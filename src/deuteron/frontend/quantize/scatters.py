@@ -163,7 +163,9 @@ def _mean(node: fx.Node, found: _Scatter, *, keeps: bool) -> fx.Node | None:
     dtype = cast(Tensor, found.source.meta["val"]).dtype
     if not dtype.is_floating_point:
         return None
-    total = call(node, aten.sum.dim_IntList, call(node, aten.where.ScalarOther, found.is_place, found.source, 0.0), [-2])
+    total = call(
+        node, aten.sum.dim_IntList, call(node, aten.where.ScalarOther, found.is_place, found.source, 0.0), [-2]
+    )
     count = call(node, aten.sum.dim_IntList, call(node, aten.to.dtype, found.is_place, dtype), [-2])
     if keeps:
         total, count = call(node, aten.add.Tensor, found.target, total), call(node, aten.add.Scalar, count, 1.0)
