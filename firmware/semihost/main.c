@@ -65,18 +65,19 @@ static void check_sizes(const tensors_t *inputs, const dtn_options_t *options)
     }
 }
 
+/* In numbers, for which the host has the texts: in the image these would need as much memory as a small program. */
 static void print_error(NeutronError error, const char *what, uint32_t number)
 {
     dtn_semihost_print("error: ");
     dtn_semihost_print(what);
     dtn_semihost_print_number(number);
-    dtn_semihost_print(": ");
-    dtn_semihost_print(dtn_error_string(error));
-    dtn_semihost_print(" (reason ");
+    dtn_semihost_print(": reason ");
     dtn_semihost_print_number((uint32_t)DTN_ERROR_REASON(error));
     dtn_semihost_print(", detail ");
     dtn_semihost_print_number(DTN_ERROR_DETAIL(error));
-    dtn_semihost_print(")\n");
+    dtn_semihost_print(", code ");
+    dtn_semihost_print_number((uint32_t)error);
+    dtn_semihost_print("\n");
 }
 
 static void set_fault(const dtn_options_t *options)

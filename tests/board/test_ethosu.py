@@ -110,7 +110,7 @@ def said(bundle: Bundle, folder: Path) -> str:
     link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), folder)
     status, text = qemu.emulate(folder / record.ELF, BOARD, ("firmware",), folder)
     assert status == 1
-    return text
+    return qemu.with_texts(text)
 
 
 def with_block(bundle: Bundle, name: str, data: bytes) -> Bundle:

@@ -4,6 +4,7 @@ Emulated time is deterministic: one instruction takes 2^6 ns, and sleep takes no
 on the same inputs gives the same counts.
 """
 
+import re
 import struct
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Value
+from deuteron.board.host_executor import error_text
 from deuteron.board.record import ELF, Firmware, Harness
 from deuteron.errors import CapacityError, FormatError, InternalError, OptionError
 from deuteron.runtime.system_programs import find_program
@@ -39,6 +41,8 @@ _RUN = struct.Struct("<7I")
 _EVENT = struct.Struct("<4I")
 
 _FAILED, _USAGE, _FAULT = 1, 2, 3
+_CODE = re.compile(r"reason \d+, detail \d+, code (\d+)")
+"""An error of the runtime, as the firmware prints it."""
 
 
 class EventKind(Enum):
@@ -208,12 +212,17 @@ def instructions(ticks: int, hz: int) -> int:
     return ticks * (_NS // hz) >> _SHIFT
 
 
+def with_texts(said: str) -> str:
+    """Return what firmware printed with the texts of the runtime's errors, of which it prints the numbers."""
+    return _CODE.sub(lambda found: error_text(int(found[1])), said)
+
+
 def _error(status: int, said: str, elf: Path) -> FormatError | InternalError:
     """Return the error for an exit status other than 0, with the first line that gives a reason."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     reasons = [line for line in lines if line.startswith(("error: ", "fault: "))]
     reason = (reasons or lines or [f"it ended with status {status} and said nothing"])[0]
-    reason = reason.removeprefix("error: ").removeprefix("fault: ")
+    reason = with_texts(reason.removeprefix("error: ").removeprefix("fault: "))
     match status:
         case _ if status == _FAILED:
             return FormatError(f"the firmware failed: {reason}", where=elf.name, hint="build the firmware again")
