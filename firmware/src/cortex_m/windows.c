@@ -29,10 +29,16 @@ static bool are_numbers(const dtn_cm_windows_t *p)
            is_flag(p->has_bias) && is_flag(p->has_kernel_sum) && p->has_bias + p->has_kernel_sum <= 1;
 }
 
+/* Without a division, which for 64 bits would be a function of 1 KB. */
+static bool is_rounded_down(int64_t span, int32_t stride, int32_t out)
+{
+    return span >= 0 && (int64_t)(out - 1) * stride <= span && span < (int64_t)out * stride;
+}
+
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation)
 {
     int64_t span = (int64_t)in + 2 * (int64_t)pad - (int64_t)(kernel - 1) * dilation - 1;
-    return (span >= 0 && span / stride + 1 == out) || (span >= -1 && (span + 1) / stride + 1 == out);
+    return is_rounded_down(span, stride, out) || is_rounded_down(span + 1, stride, out);
 }
 
 bool dtn_cm_has_rows(const dtn_cm_windows_t *p)
