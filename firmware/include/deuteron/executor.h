@@ -226,8 +226,8 @@ NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *
  * of `dtn_executor_init`, which sets the initial values. The generated header names it (`SYMBOL_STATE_MEMORY`). Two
  * executors of one program have separate states if they have separate memories.
  *
- * A run that fails leaves the state as it was before the run: the last steps change the state, all at once, and only
- * copy. That includes runs that an NPU's error or `dtn_set_progress` ends, and unfinished runs in steps that another
+ * A run that fails leaves the state as it was before the run: the last steps change the state, all at once, and cannot
+ * fail. That includes runs that an NPU's error or `dtn_set_progress` ends, and unfinished runs in steps that another
  * start abandons. One error comes after the run: that of an output's copy (`executor->step` equals
  * `bundle->step_count`). The state is then that after the run: do not repeat it, and read the outputs in place
  * (`dtn_executor_output`).

@@ -174,9 +174,10 @@ NeutronError dtn_run_step(dtn_executor_t *executor)
         return error;
     }
     record_step(executor, &begun);
-    /* Nothing aborts a run that changes the state: its outputs are complete. */
+    /* Nothing aborts a run that changes the state. */
     bool changes = executor->bundle->steps[executor->step++].kind == DTN_STEP_CHANGE;
-    return changes ? ENONE : dtn_error(dtn_progress(), 0);
+    dtn_reason_t reason = dtn_progress();
+    return changes ? ENONE : dtn_error(reason, 0);
 }
 
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs)

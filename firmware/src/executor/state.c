@@ -1,7 +1,7 @@
 /*
  * State: memory that a program reads and writes, and that lasts from one run to the next. It is linked by programs with
  * state only. The state memory starts with a status; the tensors follow, then working copies of some of them. The last
- * steps of a program copy the next values to the tensors, without a pause (DTN_STEP_CHANGE) and without a way to fail.
+ * steps of a program change the tensors, without a pause (DTN_STEP_CHANGE) and without a way to fail.
  */
 #include <stddef.h>
 #include <string.h>

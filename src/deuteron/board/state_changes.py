@@ -1,8 +1,9 @@
-"""Moves all changes of the state to the end of a run, so that a run that fails before leaves the state as it was.
+"""Orders the changes of the state so that a run that fails before them leaves the state as it was.
 
-The copies at the end of a program may write the state. A tensor that another step writes gets a working copy in the
-state memory, which the planner gives to nothing else: operators such as SVDF change it in place. The run starts with a
-copy of the tensor, all other steps use the working copy, and the change of the state copies it back.
+The copies at the end of a program may write the state. Operators such as SVDF change a tensor of the state in place. If
+no step from the first of these on can fail, all of them are the change of the state. Otherwise the tensor gets a
+working copy in the state memory, which the planner gives to nothing else. The run starts with a copy of the tensor, all
+other steps use the working copy, and the change of the state copies it back.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +17,14 @@ from deuteron.operators.cortex_m import RegionCopyParams
 
 Steps = list[Step]
 
+_MAY_FAIL = frozenset({"dtn_cm_gather"})
+"""Operators that fail for some inputs; others check all when a program is prepared."""
+
 
 def at_end(
     steps: Sequence[Step], operators: Sequence[str], places: TensorPlaces, state: State, operator: Callable[[str], int]
 ) -> tuple[Steps, Steps]:
-    """Return the steps that leave the state as it is, and the copies that change it.
+    """Return the steps that leave the state as it is, and those that change it.
 
     Args:
         steps: the steps of the program.
@@ -36,6 +40,9 @@ def at_end(
     used = sorted({index for step in before for index in (*step.inputs, *step.outputs)})
     written = [values[index] for step in before for index in step.outputs]
     tensors = [one for one in state.tensors if any(_is_part(value, one, state) for value in written)]
+    first_write = next((i for i, step in enumerate(before) if _writes(step, values, state)), at)
+    if all(step.kind is StepKind.OPERATOR and operators[step.index] not in _MAY_FAIL for step in before[first_write:]):
+        return before[:first_write], [*before[first_write:], *change]
     moved = dict[int, int]()
     first, last = Steps(), Steps()
     for tensor in tensors:
@@ -52,6 +59,10 @@ def at_end(
 
     before = [replace(step, inputs=renamed(step.inputs), outputs=renamed(step.outputs)) for step in before]
     return [*first, *before], [*last, *change]
+
+
+def _writes(step: Step, values: Sequence[Value], state: State) -> bool:
+    return any(values[index].memory == state.memory for index in step.outputs)
 
 
 def _is_change(step: Step, operators: Sequence[str], values: Sequence[Value], state: State) -> bool:
