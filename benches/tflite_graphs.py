@@ -30,7 +30,7 @@ GRAPHS = 1000
 TWICE = ("FULLY_CONNECTED", "RESIZE_BILINEAR")
 """Operators of any type that Vela's commands round twice; others in BOUNDS differ in uint8 files alone."""
 
-BOUNDS = dict.fromkeys((*TWICE, "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 1)
+BOUNDS: dict[str, int] = dict.fromkeys((*TWICE, "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 1)
 """Most steps between a result of Vela's commands and LiteRT's, by operator; `spec/rounding.md` has the reasons."""
 
 
