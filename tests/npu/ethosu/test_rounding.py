@@ -87,3 +87,15 @@ def test_a_quarter_in_a_bilinear_resize_is_rounded_twice(target: str, rounded: i
     (wanted,) = litert.run(encode(source), [values])
     assert wanted[0, 1, 1, 0] == 0
     assert result.reshape(4, 4)[1, 1] == rounded
+
+
+def test_the_quotient_of_the_scales_of_abs_is_float64() -> None:
+    """The first of two roundings is a tie for 44 of 0.078125; with the float64 quotient it is below."""
+    pytest.importorskip("ethosu.vela")
+    quants = Quant((0.00390625,), (-128,)), Quant((float(np.float32(0.05)),), (3,))
+    x, y = (tensor(name, (1, 1, 1, 1), "INT8", quant) for name, quant in zip("xy", quants, strict=True))
+    source = model("ABS", [x], [y], "AbsOptions", {})
+    values = np.array([44 - 128], np.int8).reshape(1, 1, 1, 1)
+    (wanted,) = litert.run(encode(source), [values])
+    assert wanted.item() == 3 + 4
+    assert [built(target)(source, [values])[0].item() for target in ("cortex-m55", "ethos-u55-128")] == [3 + 4, 3 + 3]
