@@ -78,6 +78,18 @@ def test_indices_of_places_are_computed_at_run_time(c_operators: OperatorLibrary
     np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
 
 
+@pytest.mark.parametrize("scale", [15.5, 16.0, 18.0, 40.0])
+def test_a_softmax_of_numbers_that_are_far_apart(c_operators: OperatorLibrary, scale: float) -> None:
+    """From a scale of 16 on, only the largest numbers of a row count."""
+    x = models.tensor("x", (40, 6), "INT8", models.Quant((scale,), (-7,)))
+    y = models.tensor("y", (40, 6), "INT8", models.Quant((1 / 256,), (-128,)))
+    compare(c_operators, models.model("SOFTMAX", [x], [y], "SoftmaxOptions", {"Beta": 1.0}), np.random.default_rng(0))
+    rows = np.random.default_rng(1).integers(-3, 0, (40, 6)).astype(np.int8)
+    source = models.model("SOFTMAX", [x], [y], "SoftmaxOptions", {"Beta": 1.0})
+    (wanted,), (found,) = Litert(encode(source)).run([rows]), run(c_operators, source, [rows])
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
 @pytest.mark.parametrize("dtype", ["INT8", "INT16"])
 def test_a_layer_of_many_inputs(c_operators: OperatorLibrary, dtype: str) -> None:
     """Sums of more products than other layers take."""
