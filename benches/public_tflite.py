@@ -58,11 +58,10 @@ def rows_of(
             if compared:
                 yield row | {"litert": "LiteRT ends the process", PARTIAL: True}
                 try:
-                    litert = Litert(path.read_bytes())
+                    beside(Litert(path.read_bytes()), outputs, samples, row)
                 except DeuteronError as error:
                     row["litert"] = str(error).splitlines()[0]
                 else:
-                    beside(litert, outputs, samples, row)
                     if not row["equal"]:
                         within(path, target, samples, row)
         except DeuteronError as error:

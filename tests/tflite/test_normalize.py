@@ -159,6 +159,28 @@ def test_float16_weights_and_shape_arithmetic_are_computed() -> None:
     need_same_outputs(model, found)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "operands"),
+    [
+        ("FLOOR_MOD", "FloorModOptions", ([11, -6], [3, 9])),
+        ("NEG", "NegOptions", ([-2, -3],)),
+        ("ABS", "AbsOptions", ([-2, 3],)),
+        ("SELECT_V2", "SelectV2Options", ([1, 5], [2, 7], [6, 3])),
+    ],
+)
+def test_shape_arithmetic_of_exporters_is_computed(name: str, kind: str, operands: Sequence[Sequence[int]]) -> None:
+    net = Net()
+    x = net.tensor((3, 2))
+    given = [net.constant(each) for each in operands]
+    if name == "SELECT_V2":
+        given[0] = net.op("EQUAL", [given[0], net.constant([1, 1])], [net.tensor((2,), "BOOL")], "EqualOptions")
+    size = net.op(name, given, [net.tensor((2,), "INT32")], kind)
+    model = net.model([x], [net.op("RESHAPE", [x, size], [net.tensor((2, 3))], "ReshapeOptions")])
+    found = normal(model)
+    assert names(found.model) == ["RESHAPE"]
+    need_same_outputs(model, found)
+
+
 def dense(bias_scale: float, bias: Sequence[int] = (100, -200), dtype: str = "INT8") -> FlatModel:
     """A fully connected layer whose bias has this scale; input times weights have 0.001."""
     net = Net()

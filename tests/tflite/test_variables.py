@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests import full
 from tests.cortex_m.operator_library import OperatorLibrary
-from tests.tflite.cortex_m.recurrent_models import MODELS
+from tests.tflite.cortex_m.recurrent_models import MODELS, svdf
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.program_execution import PlannedProgram
 from tests.tflite.stateful import Array, StatefulNet
@@ -181,9 +181,19 @@ def other_shape(net: StatefulNet) -> None:
     net.outputs.append(view)
 
 
+def longer_than_a_dimension(net: StatefulNet) -> None:
+    """Copies longer than 65,536 bytes: of a state, and of an input that is an output in another shape."""
+    size = 65_537
+    x, handle = net.input((1, size)), net.variable("v", values(14, (1, size)))
+    net.outputs.append(net.read(handle, (1, size)))
+    net.assign(handle, x)
+    net.outputs.append(net.add("RESHAPE", [x], (size,), kind="ReshapeOptions", options={"NewShape": (size,)}))
+
+
 @pytest.mark.parametrize(
     ("make", "count"),
     [
+        (longer_than_a_dimension, 8),
         (window, 4),
         (read_after_assign, 2),
         (delay_line, 7),
@@ -260,6 +270,17 @@ def test_operators_with_states_run_on_the_cpu(tmp_path: Path, name: str, target:
         inputs = random_inputs(model, rng)
         for found, wanted in zip(executor.run(inputs), reference.run(inputs), strict=True):
             np.testing.assert_array_equal(found, wanted, f"run {run}")
+
+
+def test_the_working_copy_of_a_state_is_longer_than_a_dimension(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    model, path = svdf(rng, 1, 8, 20, 2, 1000), tmp_path / "net.tflite"
+    path.write_bytes(encode(model))
+    executor = HostExecutor(image.bundle_of(build_directory(path, "cortex-m55")))
+    reference = Litert(encode(model))
+    for _ in range(3):
+        inputs = random_inputs(model, rng)
+        np.testing.assert_array_equal(executor.run(inputs)[0], reference.run(inputs)[0])
 
 
 def test_what_no_call_once_sets_starts_with_zeros(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ static dtn_ethosu_fault_t read_scales(dtn_ethosu_t *m, elementwise_t *e)
         }
     }
     if (e->kind == MUL && e->a.bytes == 4) {
-        return dtn_ethosu_shift_only(m, &e->factor);
+        e->factor.scale = 1; /* the register's scale has no effect: Vela gives it as an operand as well */
     }
     if (e->kind != ADD && e->kind != SUB) {
         return DTN_ETHOSU_OK;

@@ -201,15 +201,6 @@ dtn_ethosu_fault_t dtn_ethosu_ofm_factor(dtn_ethosu_t *m, bool is_signed, dtn_et
     return fault;
 }
 
-dtn_ethosu_fault_t dtn_ethosu_shift_only(dtn_ethosu_t *m, dtn_ethosu_factor_t *factor)
-{
-    if (factor->scale != 1 && factor->scale != INT64_C(1) << 30) {
-        return dtn_ethosu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_SCALE);
-    }
-    factor->scale = 1;
-    return DTN_ETHOSU_OK;
-}
-
 /* (high * 2^32 + low) / 2^shift, rounded down; low is below 2^32, shift 0..63. */
 static int64_t shifted(int64_t high, uint64_t low, uint32_t shift)
 {

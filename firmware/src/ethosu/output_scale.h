@@ -57,10 +57,6 @@ dtn_ethosu_fault_t dtn_ethosu_output(dtn_ethosu_t *m, const dtn_ethosu_map_t *ma
 /** The factor of OFM_SCALE; its scale is signed or not. */
 dtn_ethosu_fault_t dtn_ethosu_ofm_factor(dtn_ethosu_t *m, bool is_signed, dtn_ethosu_factor_t *factor);
 
-/** Sets the factor of a 32-bit product to OFM_SCALE's shift only: the scale must be 1, or 2^30 as an encoding of 1;
- * others are a fault. */
-dtn_ethosu_fault_t dtn_ethosu_shift_only(dtn_ethosu_t *m, dtn_ethosu_factor_t *factor);
-
 /** value * factor, rounded; unspecified if it exceeds 64 bits. */
 int64_t dtn_ethosu_scaled(int64_t value, dtn_ethosu_factor_t factor, dtn_ethosu_rounding_t rounding);
 

@@ -13,7 +13,7 @@ from deuteron.board.bundle import State, StateTensor, Step, StepKind, Value
 from deuteron.board.row_dependencies import COPY
 from deuteron.board.state import NO_INSTRUCTION
 from deuteron.board.tensor_places import TensorPlaces
-from deuteron.operators.cortex_m import RegionCopyParams
+from deuteron.operators.cortex_m import whole_copies
 
 Steps = list[Step]
 
@@ -52,7 +52,7 @@ def at_end(
                 moved[index] = places.add(replace(value, offset=value.offset - tensor.offset + start))
         ends = [places.state_part(offset, tensor.bytes, f"state {tensor.name}") for offset in (tensor.offset, start)]
         for found, (source, target) in ((first, ends), (last, ends[::-1])):
-            found.append(_copied(operator(COPY), source, target, tensor))
+            found.extend(_copied(operator(COPY), source, target, tensor))
 
     def renamed(indices: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(moved.get(index, index) for index in indices)
@@ -76,9 +76,10 @@ def _is_part(value: Value, tensor: StateTensor, state: State) -> bool:
     return value.memory == state.memory and is_inside
 
 
-def _copied(operator: int, source: int, target: int, tensor: StateTensor) -> Step:
-    """Return the step that copies a whole tensor."""
-    strides = (0, 0, 0, 0, tensor.bytes, 1)
-    params = RegionCopyParams(0, 0, (1, 1, 1, 1, 1, tensor.bytes), strides, strides).words()
+def _copied(operator: int, source: int, target: int, tensor: StateTensor) -> Steps:
+    """Return the steps that copy a whole tensor."""
     title = f"working copy of the state {tensor.name}".rstrip()
-    return Step(StepKind.OPERATOR, operator, (source,), (target,), tuple(params), title, "", NO_INSTRUCTION)
+    return [
+        Step(StepKind.OPERATOR, operator, (source,), (target,), tuple(params.words()), title, "", NO_INSTRUCTION)
+        for params in whole_copies(tensor.bytes)
+    ]

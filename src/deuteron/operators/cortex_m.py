@@ -18,6 +18,7 @@ from deuteron.operators.kernel_params import (
     LutParams,
     MaxPoolParams,
 )
+from deuteron.operators.limits import MAX_DIMENSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,16 @@ class RegionCopyParams(KernelParams):
     dims: Dims6
     in_strides: Dims6
     out_strides: Dims6
+
+
+def whole_copies(nbytes: int) -> tuple[RegionCopyParams, ...]:
+    """Return the copies of a whole tensor: rows as long as a dimension may be, and the rest."""
+    rows, rest = divmod(nbytes, MAX_DIMENSION)
+    strides = (0, 0, 0, 0, MAX_DIMENSION, 1)
+    parts = [(0, (1, 1, 1, 1, rows, MAX_DIMENSION))] * (rows > 0) + [(nbytes - rest, (1, 1, 1, 1, 1, rest))] * (
+        rest > 0
+    )
+    return tuple(RegionCopyParams(start, start, dims, strides, strides) for start, dims in parts)
 
 
 @dataclass(frozen=True, slots=True)

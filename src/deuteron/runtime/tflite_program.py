@@ -8,7 +8,7 @@ import numpy as np
 
 from deuteron.errors import FormatError, UnsupportedError, all_refused
 from deuteron.operators import catalogue
-from deuteron.operators.cortex_m import BY_OPERATOR, CpuOperator, RegionCopyParams
+from deuteron.operators.cortex_m import BY_OPERATOR, CpuOperator, whole_copies
 from deuteron.operators.kernel_params import KernelParams
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
@@ -24,8 +24,6 @@ Lower = Callable[[FlatModel, int], Sequence[CpuCall]]
 
 Step = int | tuple[bytes, tuple[int, ...], tuple[int, ...]]
 """An operator of the file by its index, or a partition: a payload with the tensors that it reads and writes."""
-
-_COPY = BY_OPERATOR["copy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +140,9 @@ class TfliteProgram:
                 where=f"tensor `{b.name}`",
                 hint=HINT_MALFORMED,
             )
-        call = _copied(after, before, _nbytes(self.model.tensors[after]))
         ends = (Ref(self.root(after)),), (Ref(before),)
-        self.steps.append(Call(catalogue.name_of(call.operator), (ends[0], call.params.words(), ends[1], ends[1])))
+        for call in _copied(after, before, _nbytes(self.model.tensors[after])):
+            self.steps.append(Call(catalogue.name_of(call.operator), (ends[0], call.params.words(), ends[1], ends[1])))
 
     def _operator(self, index: int) -> Iterable[Executed]:
         op = self.model.operators[index]
@@ -153,9 +151,7 @@ class TfliteProgram:
             source, view = self.root(op.inputs[0]), self.root(op.outputs[0])
             if source == view:
                 return
-            calls: Sequence[CpuCall] = (
-                _copied(op.inputs[0], op.outputs[0], _nbytes(self.model.tensors[op.inputs[0]])),
-            )
+            calls: Sequence[CpuCall] = _copied(op.inputs[0], op.outputs[0], _nbytes(self.model.tensors[op.inputs[0]]))
         else:
             calls = self.lower(self.model, index)
         numbers: dict[int, int] = {}
@@ -215,11 +211,10 @@ def _is_view(op: FlatOperator) -> bool:
     return op.name in VIEWS and bool(op.inputs) and op.inputs[0] >= 0 and len(op.outputs) == 1
 
 
-def _copied(source: int, target: int, nbytes: int) -> CpuCall:
-    """The call that copies a tensor."""
-    strides = (0, 0, 0, 0, nbytes, 1)
-    params = RegionCopyParams(0, 0, (1, 1, 1, 1, 1, nbytes), strides, strides)
-    return CpuCall(_COPY, (FileTensor(source),), (FileTensor(target),), params)
+def _copied(source: int, target: int, nbytes: int) -> tuple[CpuCall, ...]:
+    """The calls that copy a tensor."""
+    ends = (FileTensor(source),), (FileTensor(target),)
+    return tuple(CpuCall(BY_OPERATOR["copy"], *ends, params) for params in whole_copies(nbytes))
 
 
 def _spec_of(tensor: FlatTensor) -> TensorSpec:

@@ -100,6 +100,18 @@ def _floor_quotient(a: Array, b: Array) -> Array:
     return quotient - ((quotient * b != a) & ((a < 0) != (b < 0)))
 
 
+def _floor_remainder(a: Array, b: Array) -> Array:
+    """Python's remainder, with the divisor's sign."""
+    return a - b * _floor_quotient(a, b)
+
+
+def _selected(condition: Array, a: Array, b: Array) -> Array:
+    """The elements of two tensors of integers that a condition chooses."""
+    if a.dtype.kind != "i":
+        raise NotConstantError
+    return np.where(condition, a, b)
+
+
 def _range(start: Array, limit: Array, step: Array) -> Array:
     numbers = range(int(start.item()), int(limit.item()), int(step.item()))
     return np.array(numbers, start.dtype)
@@ -184,6 +196,7 @@ def _cast(operands: Operands) -> list[Array]:
 
 _VALUES: Mapping[str, Value] = MappingProxyType(
     {
+        "ABS": _integers(np.abs),
         "ADD": _integers(np.add),
         "BROADCAST_ARGS": _numpy(_broadcast_shapes),
         "BROADCAST_TO": lambda operands: [np.broadcast_to(_inputs(operands)[0], operands.recorded[0])],
@@ -196,6 +209,7 @@ _VALUES: Mapping[str, Value] = MappingProxyType(
         "EXPAND_DIMS": _recorded,
         "FILL": lambda operands: [np.full(operands.recorded[0], _inputs(operands)[1])],
         "FLOOR_DIV": _integers(_floor_quotient),
+        "FLOOR_MOD": _integers(_floor_remainder),
         "GATHER": _gather,
         "GREATER": _integers(np.greater),
         "GREATER_EQUAL": _integers(np.greater_equal),
@@ -207,6 +221,7 @@ _VALUES: Mapping[str, Value] = MappingProxyType(
         "MAXIMUM": _integers(np.maximum),
         "MINIMUM": _integers(np.minimum),
         "MUL": _integers(np.multiply),
+        "NEG": _integers(np.negative),
         "NOT_EQUAL": _integers(np.not_equal),
         "PACK": _packed,
         "RANGE": _integers(_range),
@@ -215,6 +230,7 @@ _VALUES: Mapping[str, Value] = MappingProxyType(
         "REDUCE_MIN": _reduced(np.min),
         "REDUCE_PROD": _reduced(np.prod),
         "RESHAPE": _recorded,
+        "SELECT_V2": _numpy(_selected),
         "SHAPE": lambda operands: [np.asarray(operands.shapes[0])],
         "SLICE": _slice,
         "SQUEEZE": _recorded,

@@ -14,7 +14,7 @@ def _symmetric(rng: Rng, around: float) -> Quant:
 
 
 def _model(
-    name: str, operands: list[FlatTensor | None], out: FlatTensor, kind: str, options: dict[str, int | float],
+    name: str, operands: list[FlatTensor | None], out: FlatTensor, kind: str, options: Mapping[str, float],
     middle: list[FlatTensor] | None = None,
 ) -> FlatModel:  # fmt: skip
     """A model of one operator; None is an operand that is left out, `middle` are its intermediate tensors."""
@@ -29,9 +29,9 @@ def _model(
     return FlatModel("m", tensors, (0,), (len(present),), (op,))
 
 
-def svdf(rng: Rng) -> FlatModel:
+def svdf(rng: Rng, *sizes: int) -> FlatModel:
     """An SVDF with int16 state, as LiteRT has it."""
-    batches, features, units, rank, steps = (int(v) for v in rng.integers(1, (4, 40, 9, 4, 12)))
+    batches, features, units, rank, steps = sizes or (int(v) for v in rng.integers(1, (4, 40, 9, 4, 12)))
     filters = units * rank
     x, w = Quant((f32(rng.uniform(0.01, 0.1)),), (zero_point(rng, "INT8"),)), _symmetric(rng, 0.01)
     state = _symmetric(rng, x.scale * w.scale * math.sqrt(features) / 50)

@@ -63,6 +63,33 @@ def test_indices_of_each_batch_are_computed_at_run_time(c_operators: OperatorLib
     np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["INT16", "INT32", "INT64"])
+def test_indices_of_places_are_computed_at_run_time(c_operators: OperatorLibrary, dtype: str, depth: int) -> None:
+    dims, places = (3, 5, 4, 2), (7, 3)
+    q = models.Quant((0.5,), (3,))
+    x, y = models.tensor("x", dims, "INT8", q), models.tensor("y", (*places, *dims[depth:]), "INT8", q)
+    indices = models.tensor("i", (*places, depth), dtype)
+    source = models.model("GATHER_ND", [x, indices], [y], "GatherNdOptions", {})
+    rng = np.random.default_rng(0)
+    chosen = np.stack([rng.integers(0, size, places) for size in dims[:depth]], -1).astype(dtype.lower())
+    inputs = [rng.integers(-128, 128, dims).astype(np.int8), chosen]
+    (wanted,), (found,) = Litert(encode(source)).run(inputs), run(c_operators, source, inputs)
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.parametrize("scale", [15.5, 16.0, 18.0, 40.0])
+def test_a_softmax_of_numbers_that_are_far_apart(c_operators: OperatorLibrary, scale: float) -> None:
+    """From a scale of 16 on, only the largest numbers of a row count."""
+    x = models.tensor("x", (40, 6), "INT8", models.Quant((scale,), (-7,)))
+    y = models.tensor("y", (40, 6), "INT8", models.Quant((1 / 256,), (-128,)))
+    compare(c_operators, models.model("SOFTMAX", [x], [y], "SoftmaxOptions", {"Beta": 1.0}), np.random.default_rng(0))
+    rows = np.random.default_rng(1).integers(-3, 0, (40, 6)).astype(np.int8)
+    source = models.model("SOFTMAX", [x], [y], "SoftmaxOptions", {"Beta": 1.0})
+    (wanted,), (found,) = Litert(encode(source)).run([rows]), run(c_operators, source, [rows])
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
 @pytest.mark.parametrize("dtype", ["INT8", "INT16"])
 def test_a_layer_of_many_inputs(c_operators: OperatorLibrary, dtype: str) -> None:
     """Sums of more products than other layers take."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from deuteron.npu.ethosu.database import Database, Row
 from deuteron.npu.ethosu.origins import Scheduled
@@ -94,5 +95,6 @@ def _begins(span: Span, block: Block) -> bool:
 
 def peak_bytes(blocks: Sequence[Block]) -> int:
     """Return the peak of live bytes."""
-    moments = {block.first for block in blocks}
-    return max((sum(b.nbytes for b in blocks if b.first <= at <= b.last) for at in moments), default=0)
+    live = [block for block in blocks if block.first <= block.last]
+    changes = [(b.first, b.nbytes) for b in live] + [(b.last + 1, -b.nbytes) for b in live]
+    return max(accumulate(change for _, change in sorted(changes)), default=0)

@@ -1,7 +1,9 @@
 """Infers values and a lower bound of time from a command stream, for partitions without Vela's files."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from deuteron.arch.engine import Engine
 from deuteron.npu.dataflow import Dataflow, Use
@@ -25,9 +27,28 @@ class _Value:
     stop: int
     first: int
 
-    def holds(self, operand: FeatureMap) -> bool:
-        """Return True if an operand starts in it."""
-        return self.memory == operand.memory and self.start <= operand.offset < self.stop
+
+@dataclass(slots=True)
+class _LastWritten:
+    """The value that was last written to each byte of a memory; each entry ends where the next one starts."""
+
+    starts: list[int] = field(default_factory=list[int])
+    values: list[_Value | None] = field(default_factory=list["_Value | None"])
+
+    def write(self, value: _Value) -> None:
+        """Let a value replace what its bytes had."""
+        if value.start >= value.stop:
+            return
+        begin, end = bisect_left(self.starts, value.start), bisect_left(self.starts, value.stop)
+        behind = self.values[end - 1] if end else None
+        ends_here = self.starts[end : end + 1] == [value.stop]
+        self.starts[begin:end] = [value.start] if ends_here else [value.start, value.stop]
+        self.values[begin:end] = [value] if ends_here else [value, behind]
+
+    def at(self, offset: int) -> _Value | None:
+        """Return the value of a byte."""
+        index = bisect_right(self.starts, offset) - 1
+        return self.values[index] if index >= 0 else None
 
 
 def traced(blob: Blob, stream: Stream) -> Dataflow:
@@ -60,26 +81,21 @@ def _step(number: int, operation: Operation, macs_per_cycle: int, port: int) -> 
 
 def _walk(blob: Blob, stream: Stream) -> Iterator[tuple[tuple[Use, ...], tuple[_Value | None, ...]]]:
     """Return for each operation except copies the uses of its operands, result last, and their values."""
-    known = [
-        _Value(f"input {i}", _SCRATCH, tensor.offset, tensor.offset + tensor.nbytes, 0)
-        for i, tensor in enumerate(blob.inputs)
-    ]
+    known = defaultdict[str, _LastWritten](_LastWritten)
+    for i, tensor in enumerate(blob.inputs):
+        known[_SCRATCH].write(_Value(f"input {i}", _SCRATCH, tensor.offset, tensor.offset + tensor.nbytes, 0))
     calls = 0
     for number, operation in enumerate(stream.operations):
         output = operation.output
         if output is None:
             continue
-        values = [_last(known, operand) for operand in operation.inputs]
+        values = [known[operand.memory].at(operand.offset) for operand in operation.inputs]
         name = f"result of call {calls}"
         result = _Value(name, output.memory, output.offset, output.offset + output.nbytes, number)
-        known.append(result)
+        known[output.memory].write(result)
         operands = [*zip(operation.inputs, values, strict=True), (output, result)]
         yield tuple(_use(*pair) for pair in operands), (*values, result)
         calls += 1
-
-
-def _last(known: Sequence[_Value], operand: FeatureMap) -> _Value | None:
-    return next((value for value in reversed(known) if value.holds(operand)), None)
 
 
 def _use(operand: FeatureMap, value: _Value | None) -> Use:

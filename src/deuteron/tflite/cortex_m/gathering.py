@@ -7,11 +7,16 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
-from deuteron.tflite.cortex_m.call import Constant, CpuCall, Temporary
+from deuteron.operators.kernel_params import BINARY_RANK
+from deuteron.operators.tflite import BY_TFLITE_OPERATOR, CastParams
+from deuteron.operators.tflite_unquantized import ArithmeticParams, ReduceParams
+from deuteron.tflite.cortex_m.broadcasting import five
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.operator_view import HINT_CONSTANT, Array, Site
+from deuteron.tflite.cortex_m.operator_view import LIMITS, Array, Site
 from deuteron.tflite.cortex_m.padding import ANY
-from deuteron.tflite.cortex_m.regions import Region, copies, whole
+from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, merged, whole
+from deuteron.tflite.cortex_m.unquantized import MUL, SUM
 
 _HINT_BATCHES = "make the indices a constant of the file, or gather each batch by an operator of its own"
 _MOST_BATCHES = 64
@@ -65,14 +70,37 @@ def gather_nd(site: Site) -> tuple[CpuCall, ...]:
             _check(site, along, size)
             places = places * size + along
         return _by_place(site, places, row)
-    if depth != 1 or indices.dtype == "INT16":
-        raise site.unsupported(
-            f"its indices are computed at run time, {depth} of {indices.dtype} for a place; 1 of INT32 or INT64 is "
-            "allowed",
-            HINT_CONSTANT,
-        )
-    params = GatherParams(1, x.shape[0], row * np.dtype(site.dtype(x)).itemsize, math.prod(indices.shape))
-    return (CpuCall(BY_OPERATOR["gather"], (site.ref(0), site.ref(1)), (site.out(),), params),)
+    places, calls = _places(site, x.shape[:depth])
+    params = GatherParams(
+        1, math.prod(x.shape[:depth]), row * np.dtype(site.dtype(x)).itemsize, math.prod(indices.shape[:-1])
+    )
+    return (*calls, CpuCall(BY_OPERATOR["gather"], (site.ref(0), places), (site.out(),), params))
+
+
+def _places(site: Site, sizes: tuple[int, ...]) -> tuple[Operand, tuple[CpuCall, ...]]:
+    """Numbers of rows for indices that are computed, and the calls that compute them; `sizes` are the dimensions'."""
+    indices, calls = site.input(1), list[CpuCall]()
+    count, depth = math.prod(indices.shape[:-1]), len(sizes)
+    places: Operand = site.ref(1)
+    dtype = "int64" if indices.dtype == "INT64" else "int32"
+    if indices.dtype == "INT16":
+        wide = Temporary((count, depth), dtype)
+        calls.append(CpuCall(BY_TFLITE_OPERATOR["cast"], (places,), (wide,), CastParams(count * depth)))
+        places = wide
+    if depth > 1:
+        scaled, total = Temporary((count, depth), dtype), Temporary((count,), dtype)
+        axes = [(1, 0, 0)] * BINARY_RANK + merged([(count, depth, 0), (depth, 1, 1)])
+        dims, a, b = (five(column) for column in zip(*axes[-BINARY_RANK:], strict=True))
+        product = ArithmeticParams(dims, a, b, MUL, *LIMITS["INT32"])
+        rows = Constant(np.array(contiguous(sizes), dtype))
+        calls.append(CpuCall(BY_TFLITE_OPERATOR["arithmetic"], (places, rows), (scaled,), product))
+        axes = [(1, 0)] * BINARY_RANK + merged([(count, depth)])
+        kept, steps = (five(column) for column in zip(*axes[-BINARY_RANK:], strict=True))
+        none = (1,) * (BINARY_RANK - 1), (0,) * (BINARY_RANK - 1)
+        summed = ReduceParams(kept, steps, five((*none[0], depth)), five((*none[1], 1)), SUM)
+        calls.append(CpuCall(BY_TFLITE_OPERATOR["reduce"], (scaled,), (total,), summed))
+        places = total
+    return places, tuple(calls)
 
 
 def _check(site: Site, places: Array, size: int) -> None:
@@ -95,6 +123,6 @@ def _by_place(site: Site, places: Array, row: int) -> tuple[CpuCall, ...]:
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "GATHER": Lowering(gather, ANY, note=f"indices computed at run time: {_MOST_BATCHES} batches"),
-        "GATHER_ND": Lowering(gather_nd, ANY, note="constant indices, or one index for a place"),
+        "GATHER_ND": Lowering(gather_nd, ANY),
     }
 )

@@ -26,10 +26,14 @@ _WHOLE_BITS = 5
 _MOST_ELEMENTS = 4095
 
 
+def _scaled(site: Site, beta: float) -> float:
+    """The scale of differences in fixed point with five whole bits."""
+    return min(beta * float(site.scale(site.input())) * (1 << (31 - _WHOLE_BITS)), (1 << 31) - 1.0)
+
+
 def scaled_differences(site: Site, beta: float) -> tuple[tuple[int, int], int]:
     """Return the factor of differences to fixed point with five whole bits, and the largest difference that fits."""
-    real = min(beta * float(site.scale(site.input())) * (1 << (31 - _WHOLE_BITS)), (1 << 31) - 1.0)
-    multiplier, shift = factor(real)
+    multiplier, shift = factor(_scaled(site, beta))
     if shift < 0 or not multiplier:
         raise site.unsupported(
             f"the scale of `{site.input().name}` times beta is {float(site.scale(site.input())) * beta:g}; "
@@ -47,7 +51,9 @@ def softmax(site: Site) -> tuple[CpuCall, ...]:
     depth = x.shape[-1] if x.shape else 1
     if depth > _MOST_ELEMENTS:
         raise site.unsupported(f"a row has {depth} elements; at most {_MOST_ELEMENTS} are allowed", "split the rows")
-    by, radius = scaled_differences(site, float(np.float32(site.op.options.get("Beta", 1.0))))
+    beta = float(np.float32(site.op.options.get("Beta", 1.0)))
+    only_largest = (0, 0), 0  # no other difference fits
+    by, radius = only_largest if _scaled(site, beta) >= 1 << 30 else scaled_differences(site, beta)
     entries = min(255, radius) + 1
     table = exponential_on_negative(product(-np.arange(entries), by), _WHOLE_BITS)
     nonzero = np.flatnonzero(table)
