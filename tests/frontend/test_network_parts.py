@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests import full
 from torch import Tensor, nn
 
 from deuteron import api
@@ -155,3 +156,29 @@ def test_changes_of_scale_before_a_neutron_run_on_the_cpu(tmp_path: Path):
     api.build(Shifted().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
     compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
     assert compared.passed, compared.failures()
+
+
+class Boxes(nn.Module):
+    """Boxes and scores of two levels of a detector, in one output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.others = nn.Conv2d(2, 10, 3, padding=1), nn.Conv2d(2, 10, 3, 2, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels: list[Tensor] = []
+        for layer, stride in ((self.features, 8), (self.others, 16)):
+            y = layer(x)
+            y = y.view(1, 2, 5, *y.shape[2:]).permute(0, 1, 3, 4, 2)
+            decoded = [y[..., :2].sigmoid() * 16 * stride, torch.exp(y[..., 2:4]) * 4 * stride, y[..., 4:].sigmoid()]
+            levels.append(torch.cat(decoded, -1).reshape(1, -1, 5))
+        return torch.cat(levels, 1)
+
+
+@pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u55-128cm", "imxrt700cm"], 2))
+def test_scores_beside_boxes_have_a_separate_scale(target: str, tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 2, 8, 8),) for _ in range(8)]
+    built = api.build(Boxes().eval(), inputs[0], target=target, calibration=inputs, output=tmp_path / "build")
+    assert min(built.manifest.quality.outputs[0].channels) > 25
+    assert api.compare(tmp_path / "build").passed
