@@ -119,6 +119,7 @@ class Sizes(fx.Interpreter):
         self.largest = dict.fromkeys(parts, 0.0)
 
     def run_node(self, n: fx.Node) -> Any:
+        """Run a node, and measure its result if it is a part."""
         with torch.no_grad():
             value = super().run_node(n)
         if n in self._parts and value.numel():
