@@ -118,7 +118,7 @@ class CpuOperators:
         """Return true if all operators were compared, none differs by more than its rounding allows, and few differ.
 
         An NPU's value that is not compared is computed again from those that are, as what reads it is. So is a value
-        that outputs return without a scale of its own.
+        that outputs return and nothing quantizes.
         """
         results = [*self.results, *self._on_npu.values()]
         if len(self.results) + self._unquantized < self.computing or any(result.beyond for result in results):
