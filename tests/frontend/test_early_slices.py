@@ -1,4 +1,4 @@
-"""A slice of a quotient becomes a quotient of slices."""
+"""A slice of a quotient becomes a quotient of slices, and one of a concatenation has its parts alone."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +30,25 @@ def test_the_operands_are_sliced(function: Callable[[Tensor], Any]) -> None:
     early_slices.write(model)
     (quotient,) = [node for node in model.graph.nodes if node.target is aten.div.Tensor]
     assert not [user for user in quotient.users if user.target is aten.slice.Tensor]
+    torch.testing.assert_close(model(x), function(x))
+
+
+JOINED: list[tuple[Callable[[Tensor], Any], int]] = [
+    (lambda x: torch.cat([x.exp(), x.sin()], 1)[:, :4].cos(), 0),
+    (lambda x: torch.cat([x.exp(), x.sin()], -2)[:, 6:].cos(), 0),
+    (lambda x: torch.cat([torch.cat([x.exp(), x], 1)[:, 2:], x.sin()], 1)[:, 1:5].cos(), 1),
+    (lambda x: torch.cat([x.exp(), x.sin()], 1)[:, :, 1:].cos(), 1),
+    (lambda x: torch.cat([x.exp(), x.sin()], 1)[:, ::2].cos(), 1),
+]
+"""Functions of slices of concatenations, and how many concatenations they keep."""
+
+
+@pytest.mark.parametrize(("function", "kept"), JOINED)
+def test_a_slice_of_a_concatenation_has_its_parts_alone(function: Callable[[Tensor], Any], kept: int) -> None:
+    x = torch.randn(2, 4, 6)
+    model: Any = torch.export.export(Call(function), (x,)).module(check_guards=False)
+    early_slices.write(model)
+    assert [node.target for node in model.graph.nodes].count(aten.cat.default) == kept
     torch.testing.assert_close(model(x), function(x))
 
 

@@ -112,7 +112,8 @@ class AnyFunction(nn.Module):
 
 def test_any_function_of_one_number_is_a_table() -> None:
     found = combine(AnyFunction(), (2, 7), target=CPU)
-    tables = {"cortex_m::quantized_activation": len(AnyFunction.FUNCTIONS)}
+    names = ("cortex_m::quantized_activation", "cortex_m::dequantize_per_tensor")  # results of unlike sizes, in float
+    tables = dict.fromkeys(names, len(AnyFunction.FUNCTIONS))
     assert found.operators == EDGES | tables | {"aten::cat": 1}
     assert found.steps == 0
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests import full
 from torch import Tensor, nn
 
 from deuteron import api
@@ -49,10 +50,39 @@ class Columns(nn.Module):
         return (self.first(x).softmax(1) * self.second(x)).sum(1)
 
 
+class Halves(nn.Module):
+    """Two halves of the channels of an image of one pixel, which further convolutions read, as in channel attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Conv2d(4, 8, 6), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        one, other = self.first(x).chunk(2, 1)
+        return self.second(one) * self.third(other).sigmoid()
+
+
+class Decoded(nn.Module):
+    """Boxes that are written over the features of a detector, slice by slice, as in YOLO."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Conv2d(2, 12, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.features(x).view(1, 2, 6, 8, 8).permute(0, 1, 3, 4, 2).contiguous()
+        y[..., 0:2] = y[..., 0:2].sigmoid() * 32
+        y[..., 2:4] = torch.exp(y[..., 2:4]) * 40
+        y[..., 4:] = y[..., 4:].sigmoid()
+        return y[..., :4], y[..., 4:]
+
+
 PARTS: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
     (Shortcut, (1, 1, 8, 8)),
     (Pooling, (1, 1, 40, 40)),
     (Columns, (1, 300, 4)),
+    (Halves, (1, 4, 6, 6)),
+    (Decoded, (1, 2, 8, 8)),
 ]
 
 
@@ -64,9 +94,10 @@ def test_a_part_builds_and_agrees(part: Callable[[], nn.Module], shape: tuple[in
     api.build(module, inputs[0], target="cortex-m55", calibration=inputs, output=tmp_path / "build")
     compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
     assert compared.passed, compared.failures()
-    (given,) = api.run(tmp_path / "build", (inputs[0][0].numpy(),))
-    noise = module(inputs[0][0]) - torch.as_tensor(given)
-    assert noise.square().sum() < 0.01 * module(inputs[0][0]).square().sum()
+    outputs = module(inputs[0][0])
+    wanted = outputs if isinstance(outputs, tuple) else (outputs,)
+    for value, given in zip(wanted, api.run(tmp_path / "build", (inputs[0][0].numpy(),)), strict=True):
+        assert (value - torch.as_tensor(given)).square().sum() < 0.01 * value.square().sum()
 
 
 class Undone(nn.Module):
@@ -125,3 +156,29 @@ def test_changes_of_scale_before_a_neutron_run_on_the_cpu(tmp_path: Path):
     api.build(Shifted().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
     compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
     assert compared.passed, compared.failures()
+
+
+class Boxes(nn.Module):
+    """Boxes and scores of two levels of a detector, in one output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.others = nn.Conv2d(2, 10, 3, padding=1), nn.Conv2d(2, 10, 3, 2, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels: list[Tensor] = []
+        for layer, stride in ((self.features, 8), (self.others, 16)):
+            y = layer(x)
+            y = y.view(1, 2, 5, *y.shape[2:]).permute(0, 1, 3, 4, 2)
+            decoded = [y[..., :2].sigmoid() * 16 * stride, torch.exp(y[..., 2:4]) * 4 * stride, y[..., 4:].sigmoid()]
+            levels.append(torch.cat(decoded, -1).reshape(1, -1, 5))
+        return torch.cat(levels, 1)
+
+
+@pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u55-128cm", "imxrt700cm"], 2))
+def test_scores_beside_boxes_have_a_separate_scale(target: str, tmp_path: Path):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(1, 2, 8, 8),) for _ in range(8)]
+    built = api.build(Boxes().eval(), inputs[0], target=target, calibration=inputs, output=tmp_path / "build")
+    assert min(built.manifest.quality.outputs[0].channels) > 25
+    assert api.compare(tmp_path / "build").passed

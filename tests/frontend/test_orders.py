@@ -41,6 +41,12 @@ def test_sorts_become_counts_of_comparisons(function: Callable[[Tensor], Tensor]
     assert not any(name in str(target) for target in found for name in ("sort", "topk", "kth", "median", "quantile"))
 
 
+def test_many_rows_are_sorted_in_groups() -> None:
+    found = rewritten(Call(lambda x: _both(x.topk(3, 1))), (1, 60, 50), _orders)
+    assert aten.topk.default not in found
+    assert aten.topk.default in rewritten(Call(lambda x: x.topk(3, 1).values), (1, 128, 17), _orders)
+
+
 def test_sorts_of_many_elements_stay() -> None:
     assert aten.sort.default in rewritten(Call(lambda x: x.sort(1).values), (1, 129), _orders)
     assert aten.sort.default not in rewritten(Call(lambda x: x.sort(1).values), (1, 128), _orders)

@@ -49,6 +49,7 @@ from deuteron.frontend.quantize import (
     empties,
     equalise,
     fills,
+    float_joins,
     huge_constants,
     indexed_writes,
     indexing,
@@ -371,6 +372,8 @@ class Flow:
         self.npu_backend.write(model)
         if self._has_cortex_m and self.npu_backend.has_npu and self.options.activations is Activations.INT8:
             cpu_divisions.leave_to_cpu(model, self._batches())
+        if self._has_cortex_m and is_int8 and self.train is None and not self.options.remove_quant_io_ops:
+            float_joins.leave(model, self._batches(), len(self.variables))
         if self._has_cortex_m:
             program_checks.check_indices(model)
         if not keeps_float_layers:

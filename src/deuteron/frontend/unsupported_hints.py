@@ -6,12 +6,10 @@ The guide `docs/guides/first-model.md` has the same rows.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deuteron.frontend.quantize import orders
-
 BUILD = "build for a target whose CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
 _ORDERS = (
-    f"sort rows whose number times their squared length is at most {orders.MOST:,}, or return the values as an output "
-    "of the model, and sort them in the application"
+    "sort at most 16 rows of 128 elements, 64 of 64, or 256 of 32, or return the values as an output of the model, and "
+    "sort them in the application"
 )
 _GRID = (
     "give all samples the same fixed grid, which becomes a matrix of at most 1,048,576 weights; sample at computed "

@@ -131,6 +131,27 @@ def test_ties_explain_more_steps_if_all_operators_are_exact(
     assert "output 0" in pytorch.compare(tmp_path / "out", samples).failures()[0]
 
 
+def test_ties_explain_more_steps_of_values_that_are_joined_in_float(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    steep = nn.Conv2d(3, 16, 3, padding=1)
+    steep.weight.data *= 40
+
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Sequential(nn.Conv2d(3, 3, 1), nn.AvgPool2d(2), steep, nn.Sigmoid())
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.net(x)
+            return torch.cat([y, 100 * y], 1)
+
+    batches = [torch.randn(1, 3, 48, 48) for _ in range(3)]
+    api.build(Joined(), (batches[0],), calibration=batches, output=tmp_path / "out", target="cortex-m55")
+    compared = pytorch.compare(tmp_path / "out", [(batch.numpy(),) for batch in batches])
+    assert compared.passed
+    assert compared.outputs[0].largest > outputs.MAX_TIED_STEPS
+
+
 @pytest.mark.parametrize(("fraction", "untied"), [(0.3, 0), (0.2, 8)])
 def test_a_second_rounding_moves_values_near_a_tie(fraction: float, untied: int) -> None:
     class Rounded(nn.Module):

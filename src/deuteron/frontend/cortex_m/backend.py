@@ -24,7 +24,7 @@ from deuteron.frontend.cortex_m.upstream import (
     softmax_output_spec,
     weight_spec,
 )
-from deuteron.frontend.quantize import casts
+from deuteron.frontend.quantize import casts, float_joins
 from deuteron.frontend.source_lines import not_lowered
 
 _INT8_ONLY = frozenset(
@@ -78,6 +78,9 @@ def annotate(
     spec = activation_spec()
     recurrent_lowering.annotate(model, spec)
     for node in model.graph.nodes:
+        if node.op == "output" and Q_ANNOTATION_KEY in node.meta:  # of an NPU
+            wanted = node.meta[Q_ANNOTATION_KEY].input_qspec_map
+            node.meta[Q_ANNOTATION_KEY].input_qspec_map = {x: wanted[x] for x in wanted if not float_joins.is_left(x)}
         # An output has the quantization of the node that computes it.
         annotated = node.op == "output" or Q_ANNOTATION_KEY in node.meta
         if not annotated and (x := operand(node)) is not None and not _fuses(node, x):
@@ -88,6 +91,8 @@ def annotate(
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({node.args[0]: spec}, softmax_output_spec())
             mark_node_as_annotated(node)
             annotated = True
+        if not annotated and float_joins.is_left(node):
+            node.meta[Q_ANNOTATION_KEY], annotated = QuantizationAnnotation(), True
         if not annotated and casts.makes_float(node):  # in float, between its integers and the quantized result
             node.meta[Q_ANNOTATION_KEY], annotated = QuantizationAnnotation({}, spec), True
         if not annotated and _is_embedding(node):  # before the quantizer, which looks for annotated neighbours

@@ -104,7 +104,7 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
             wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
         for arg, last in wanted.items():
             node.replace_input_with(arg, orders.copy(arg, last, node))
-        if node.name in on_cpu and _is_image(node) and not _has_both_orders(node):
+        if node.name in on_cpu and (_gives_images(node) or (_is_image(node) and not _has_both_orders(node))):
             with mode:
                 for arg, last in wanted.items():
                     if not last and _is_image(arg) and _has_both_orders(arg):
@@ -199,6 +199,12 @@ def _is_image(node: fx.Node) -> bool:
     """True for a float activation of rank 4; other code lays out weights, which are constants."""
     value: object = node.meta.get("val")
     return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
+
+
+def _gives_images(node: fx.Node) -> bool:
+    """True for an operator with several results, such as a split: ExecuTorch's kernels give them contiguous memory."""
+    value: object = node.meta.get("val")
+    return isinstance(value, list | tuple)
 
 
 def _is_combined_with_images(constant: fx.Node, node: fx.Node) -> bool:

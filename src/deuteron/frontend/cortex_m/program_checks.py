@@ -20,6 +20,7 @@ from deuteron.frontend.cortex_m.refusals import mixes, refusal
 from deuteron.frontend.cortex_m.upstream import is_quantized
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, called, is_qdq, operator_name, reads_inputs
+from deuteron.frontend.quantize import float_joins
 from deuteron.frontend.unsupported_hints import BUILD, REWRITES
 from deuteron.native import CORTEX_M
 
@@ -118,7 +119,7 @@ def check_operators(program: ExportedProgram) -> None:
         name = operator_name(node.target)
         if _base(node) in _CASTS and len({value.is_floating_point() for value in values}) == 2:
             continue  # between integers and what dequantizes or quantizes values
-        if any(value.is_floating_point() for value in values):
+        if any(value.is_floating_point() for value in values) and not float_joins.is_left(node):
             (copies if COPY in node.meta.get("custom", {}) else refused).append(_in_float(node))
         elif name.startswith(CORTEX_M):
             if _base(node) in _WINDOWED and not all(map(is_channels_last, _images(node))):

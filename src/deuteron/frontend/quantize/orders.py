@@ -4,6 +4,7 @@ An element's place in its sorted row is the number of elements that come before 
 a lower index. So the sort is stable. It takes the square of a row's length in comparisons.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,7 +18,10 @@ from deuteron.frontend.quantize.decompositions import Decomposition, apply, call
 aten = torch.ops.aten
 
 MOST = 16_384
-"""The largest number of comparisons of a sort; each takes eight bytes while they are counted."""
+"""The largest number of comparisons that are counted at once; each takes eight bytes meanwhile."""
+
+_MOST_GROUPS = 16
+"""The largest number of groups of rows that are sorted one after the other."""
 
 
 def write(model: fx.GraphModule, *, has_topk: bool) -> None:
@@ -39,16 +43,36 @@ def _sorted(wanted_of: Callable[[int, dict[str, Any]], _Wanted]) -> Decompositio
         given = arguments_of(node)
         x, dim = cast(fx.Node, given["self"]), cast(int, given["dim"])
         value = cast(Tensor, x.meta["val"])
-        if not value.dim() or value.numel() * value.shape[dim] > MOST:
+        if not value.dim() or not _is_small(value, dim):
             return None
         dim %= value.dim()
         wanted = wanted_of(value.shape[dim], given)
-        index = _indices(model, node, call(node, aten.transpose.int, x, dim, -1), wanted)
+        index = _indices_in_groups(model, node, call(node, aten.transpose.int, x, dim, -1), wanted)
         index = call(node, aten.transpose.int, index, dim, -1)
         values = call(node, aten.gather.default, x, dim, index)
         return [call(node, aten.squeeze.dim, one, dim) if wanted.is_one else one for one in (values, index)]
 
     return decompose
+
+
+def _is_small(value: Tensor, dim: int) -> bool:
+    """True if the rows along a dimension are few enough to be compared in groups."""
+    count = value.shape[dim]
+    return not value.numel() or value.numel() // count <= _MOST_GROUPS * (MOST // count**2)
+
+
+def _indices_in_groups(model: fx.GraphModule, node: fx.Node, rows: fx.Node, wanted: _Wanted) -> fx.Node:
+    """Return the indices of the wanted elements of each row; many rows are compared in groups."""
+    value = cast(Tensor, rows.meta["val"])
+    *outer, count = value.shape
+    if value.numel() * count <= MOST:
+        return _indices(model, node, rows, wanted)
+    size = MOST // count**2
+    flat = call(node, aten.reshape.default, rows, [-1, count])
+    starts = range(0, math.prod(outer), size)
+    groups = [call(node, aten.slice.Tensor, flat, 0, start, start + size) for start in starts]
+    index = call(node, aten.cat.default, [_indices(model, node, group, wanted) for group in groups])
+    return call(node, aten.reshape.default, index, [*outer, len(wanted.places)])
 
 
 def _indices(model: fx.GraphModule, node: fx.Node, rows: fx.Node, wanted: _Wanted) -> fx.Node:
@@ -91,13 +115,13 @@ def _quantile(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if dim is None:
         x, dim = call(node, aten.reshape.default, x, [-1]), 0
     value = cast(Tensor, x.meta["val"])
-    is_small = value.dim() > 0 and value.numel() * value.shape[dim] <= MOST
+    is_small = value.dim() > 0 and _is_small(value, dim)
     if shares is None or given["interpolation"] != "linear" or not is_small:
         return None
     rows = call(node, aten.transpose.int, x, dim, -1)
     place = shares.double().reshape(-1) * (value.shape[dim] - 1)
     below, above = place.floor(), place.ceil()
-    index = _indices(model, node, rows, _Wanted([*map(int, torch.cat([below, above]))]))
+    index = _indices_in_groups(model, node, rows, _Wanted([*map(int, torch.cat([below, above]))]))
     found, count = call(node, aten.gather.default, rows, -1, index), len(place)
     low, high = (call(node, aten.slice.Tensor, found, -1, i, i + count) for i in (0, count))
     weight = constant(model, node, f"{node.name}_weights", place - below)

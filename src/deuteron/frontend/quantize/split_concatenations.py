@@ -19,7 +19,7 @@ from deuteron.frontend.quantize.decompositions import call, constant, constant_v
 
 aten = torch.ops.aten
 
-_MOST_RATIO = 8.0
+MOST_RATIO = 8.0
 """The largest ratio of values that share a scale: smaller ones keep at least 5 of 8 bits."""
 _BATCHES = 4
 _AXES = {"linear": -1, "conv1d": -2, "conv2d": -3}
@@ -38,7 +38,7 @@ def split(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
     ]
     if not found:
         return
-    run = _Sizes(model, {part for node in found for part in _parts(node)})
+    run = Sizes(model, {part for node in found for part in _parts(node)})
     for batch in islice(batches, _BATCHES):
         run.run(*copies(batch))
     for node in found:
@@ -99,18 +99,18 @@ def _is_zero(model: fx.GraphModule, part: fx.Node) -> bool:
 
 
 def _groups(sizes: Sequence[tuple[int, float]]) -> list[list[int]]:
-    """Group places by size, in the order of places: the largest of a group is at most `_MOST_RATIO` times another."""
+    """Group places by size, in the order of places: the largest of a group is at most `MOST_RATIO` times another."""
     groups: list[list[int]] = []
     most = 0.0
     for place, size in sorted(sizes, key=lambda one: -one[1]):
-        if not groups or 0 < size * _MOST_RATIO < most:
+        if not groups or 0 < size * MOST_RATIO < most:
             groups.append([])
             most = size
         groups[-1].append(place)
     return sorted(sorted(group) for group in groups)
 
 
-class _Sizes(fx.Interpreter):
+class Sizes(fx.Interpreter):
     """Measures the largest absolute value of each part."""
 
     def __init__(self, model: fx.GraphModule, parts: set[fx.Node]) -> None:
@@ -119,6 +119,7 @@ class _Sizes(fx.Interpreter):
         self.largest = dict.fromkeys(parts, 0.0)
 
     def run_node(self, n: fx.Node) -> Any:
+        """Run a node, and measure its result if it is a part."""
         with torch.no_grad():
             value = super().run_node(n)
         if n in self._parts and value.numel():

@@ -40,7 +40,7 @@ class Block:
     def extract(self, before: fx.Node, x: fx.Node) -> fx.Node:
         """Insert the view of a tensor before a node."""
         for dim, part in enumerate(self.ranges):
-            x = _sliced(before, x, dim, part)
+            x = sliced(before, x, dim, part)
         x = _reshaped(before, x, [self.sizes[dim] for dim in self.order])
         return _permuted(before, x, [self.order.index(dim) for dim in range(len(self.order))])
 
@@ -96,7 +96,8 @@ def _permuted(before: fx.Node, x: fx.Node, order: Sequence[int]) -> fx.Node:
     return x if list(order) == sorted(order) else call(before, aten.permute.default, x, list(order))
 
 
-def _sliced(before: fx.Node, x: fx.Node, dim: int, part: Range) -> fx.Node:
+def sliced(before: fx.Node, x: fx.Node, dim: int, part: Range) -> fx.Node:
+    """Insert a slice of a tensor before a node; it reads the parts of a concatenation in place of the whole."""
     stop = part.start + (part.count - 1) * part.step + 1
     if part.step == 1:
         return _joined(before, _pieces(before, x, dim, part.start, stop), dim)
@@ -109,7 +110,7 @@ def _pieces(before: fx.Node, x: fx.Node, dim: int, start: int, stop: int) -> lis
         return []
     if (start, stop) == (0, _size(x, dim)):
         return [x]
-    if x.target is not aten.cat.default or (*x.args, 0)[1] != dim:
+    if x.target is not aten.cat.default or cast(int, (*x.args, 0)[1]) % x.meta["val"].dim() != dim:
         return [call(before, aten.slice.Tensor, x, dim, start, stop)]
     pieces, first = list[fx.Node](), 0
     for piece in cast("Sequence[fx.Node]", x.args[0]):
@@ -128,7 +129,7 @@ def _replaced(before: fx.Node, x: fx.Node, values: fx.Node, ranges: Sequence[Ran
     if dim == len(ranges):
         return values
     part, size = ranges[dim], _size(x, dim)
-    inner = _replaced(before, _sliced(before, x, dim, part), values, ranges, dim + 1)
+    inner = _replaced(before, sliced(before, x, dim, part), values, ranges, dim + 1)
     if part.step > 1:
         return _interleaved(before, x, inner, part, dim)
     return _joined(
@@ -152,9 +153,9 @@ def _interleaved(before: fx.Node, x: fx.Node, values: fx.Node, part: Range, dim:
     stop = part.start + columns * part.step
     outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
     others = _reshaped(
-        before, _sliced(before, x, dim, Range(part.start, 1, stop - part.start)), [outer, columns, part.step, inner]
+        before, sliced(before, x, dim, Range(part.start, 1, stop - part.start)), [outer, columns, part.step, inner]
     )
-    firsts = _reshaped(before, _sliced(before, values, dim, Range(0, 1, columns)), [outer, columns, 1, inner])
+    firsts = _reshaped(before, sliced(before, values, dim, Range(0, 1, columns)), [outer, columns, 1, inner])
     block = call(before, aten.cat.default, [firsts, *_pieces(before, others, 2, 1, part.step)], 2)
     shape[dim] = stop - part.start
     return _joined(

@@ -95,8 +95,11 @@ class CpuOperators:
         self._ops: dict[str, CpuOp] = {}
         self._results: dict[str, CpuResult] = {}
         self._on_npu: dict[str, CpuResult] = {}
+        self._unquantized = 0
         for op in computing:
             rounding, is_twice = self._rounded(op.computes)
+            node = self._nodes.get(self._quantized.get(op.computes, ""))
+            self._unquantized += rounding is None and node is not None and _is_returned(node)
             if rounding is not None:
                 # If several operators compute one value, the last one counts, as it rounds the value.
                 before = self._results.get(rounding.name)
@@ -114,10 +117,11 @@ class CpuOperators:
     def are_exact(self) -> bool:
         """Return true if all operators were compared, none differs by more than its rounding allows, and few differ.
 
-        An NPU's value that is not compared is computed again from those that are, as what reads it is.
+        An NPU's value that is not compared is computed again from those that are, as what reads it is. So is a value
+        that outputs return and nothing quantizes.
         """
         results = [*self.results, *self._on_npu.values()]
-        if len(self.results) < self.computing or any(result.beyond for result in results):
+        if len(self.results) + self._unquantized < self.computing or any(result.beyond for result in results):
             return False
         return all(result.untied <= MOST_DIFFER * result.elements for result in results)
 
@@ -149,6 +153,11 @@ def _rounding(node: fx.Node | None) -> fx.Node | None:
             return rounding
         node = readers[0] if len(readers) == 1 else None
     return None
+
+
+def _is_returned(node: fx.Node) -> bool:
+    """Return true for a value that only outputs have, in other operators or as it is, without quantization."""
+    return all(user.op == "output" or (not is_qdq(user) and _is_returned(user)) for user in node.users)
 
 
 def _logical(op: CpuOp, values: Mapping[int, Array]) -> Array | None:
