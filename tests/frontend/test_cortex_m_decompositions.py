@@ -305,6 +305,13 @@ def test_a_pad_with_a_number_stays() -> None:
     assert operators(lambda x: functional.pad(x, (1, 1), value=2.0), IMAGE) == [aten.pad.default]
 
 
+@pytest.mark.parametrize("pads", [(1, 0), (0, 0, 2, 1), (1, 0, 0, 0, 2, 0), (0, 1, 0, 0, 0, 0, 0, 0, 1, 2)])
+def test_pads_of_five_axes_are_pads_of_three(pads: tuple[int, ...]) -> None:
+    found = operators(lambda x: functional.pad(x, pads, value=2.0), (1, 2, 3, 4, 5))
+    padded = sum(map(any, zip(pads[::2], pads[1::2], strict=True)))
+    assert found == [aten.reshape.default, aten.pad.default, aten.reshape.default] * padded
+
+
 def test_a_reversal_is_a_choice() -> None:
     assert operators(lambda x: x.flip(1, -1), IMAGE) == [aten.index_select.default] * 2
 

@@ -1,5 +1,6 @@
 """Writes operators that repeat or reorder elements along a dimension as selections by index."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
@@ -16,17 +17,36 @@ aten = torch.ops.aten
 
 
 def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A pad with the tensor's own values: reflected, replicated or circular."""
+    """A pad with the tensor's own values: reflected, replicated or circular; one with a constant of more than 4 axes."""
     x, pads, mode = cast("tuple[fx.Node, list[int], str]", (*node.args, "constant")[:3])
-    if mode == "constant":
-        return None
     rank = x.meta["val"].dim()
+    if mode == "constant":
+        return _padded_axes(node, x, pads) if rank > _AXES else None
     for i, (before, after) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
         if before or after:
             dim = rank - 1 - i
             indices = torch.arange(x.meta["val"].shape[dim])
             chosen = functional.pad(indices[None, None].double(), (before, after), mode)[0, 0].long()
             x = _chosen(model, node, x, dim, chosen)
+    return x
+
+
+_AXES = 4
+"""The most axes of a pad on a Cortex-M."""
+
+
+def _padded_axes(node: fx.Node, x: fx.Node, pads: Sequence[int]) -> fx.Node:
+    """Pad one axis after the other, with the axes before and behind it as one each."""
+    value = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
+    for i, ends in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        shape = [*x.meta["val"].shape]
+        dim = len(shape) - 1 - i
+        if any(ends):
+            planes = [math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])]
+            plane = call(node, aten.reshape.default, x, planes)
+            plane = call(node, aten.pad.default, plane, [0, 0, *ends], "constant", value)
+            shape[dim] += sum(ends)
+            x = call(node, aten.reshape.default, plane, shape)
     return x
 
 
