@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A pad with the tensor's own values: reflected, replicated or circular; one with a constant of more than 4 axes."""
+    """A pad with own values: reflected, replicated or circular; or one with a constant, of more than four axes."""
     x, pads, mode = cast("tuple[fx.Node, list[int], str]", (*node.args, "constant")[:3])
     rank = x.meta["val"].dim()
     if mode == "constant":
