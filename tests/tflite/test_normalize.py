@@ -194,6 +194,17 @@ def dense(bias_scale: float, bias: Sequence[int] = (100, -200), dtype: str = "IN
     return net.model([x], [y])
 
 
+def test_a_shape_that_is_an_input_is_noted() -> None:
+    """LiteRT gives the result another shape for each value of the input."""
+    net = Net()
+    shape, x = net.tensor((2,), "INT32"), net.tensor((2, 6))
+    y = net.op("RESHAPE", (x, shape), (net.tensor((3, 4)),), "ReshapeOptions", NewShape=())
+    assert normal(net.model((x, shape), (y,))).notes == (
+        "op 0 RESHAPE, output `t2`: the result has the shape of the file; what `t0` holds when the model runs does not "
+        "change it, as it would in LiteRT",
+    )
+
+
 @pytest.mark.parametrize(("scale", "notes"), [(0.001001, 0), (0.0015, 1)])
 def test_a_bias_gets_the_scale_in_which_litert_adds_it(scale: float, notes: int) -> None:
     model = dense(scale)

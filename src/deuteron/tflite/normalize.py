@@ -211,6 +211,7 @@ class _Pass:
             raise FormatError(str(error), where=where, hint=HINT_MALFORMED) from error
         except NotConstantError:
             shapes = None
+            self._note_shape(op, operands, where)
         except (ArithmeticError, IndexError, ValueError) as error:
             message = f"{op.title} lacks operands, or they have another number of dimensions than it takes"
             raise FormatError(message, where=where, hint=HINT_MALFORMED) from error
@@ -229,6 +230,16 @@ class _Pass:
             [None if t is None else _values(t) for t in tensors],
             [self._tensors[i].shape for i in op.outputs],
         )
+
+    def _note_shape(self, op: FlatOperator, operands: Operands, where: str) -> None:
+        """Note a computed operand on which the shape of the result depends: the file's shape is taken."""
+        computed = [i for i, value in zip(op.inputs, operands.values, strict=True) if i >= 0 and value is None]
+        shapes = [self._tensors[i].name for i in computed if self._tensors[i].dtype in ("INT32", "INT64")]
+        if shapes:
+            self.notes.append(
+                f"{where}: the result has the shape of the file; what `{shapes[0]}` holds when the model runs does not "
+                "change it, as it would in LiteRT"
+            )
 
     def _set_shapes(self, op: FlatOperator, operands: Operands, shapes: Sequence[Shape] | None) -> None:
         """Give the outputs the shapes that the inputs give them; those of the file where no rule knows better."""
