@@ -18,6 +18,7 @@ FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
         lambda x: torch.maximum(torch.full((4, 2), -1e4), x) + torch.minimum(x, torch.tensor(0.5)),
         [aten.clamp.default, aten.clamp.default, aten.add.Tensor],
     ),
+    (lambda x: torch.maximum(x > 0, torch.tensor(True)), [aten.gt.Scalar, aten.maximum.default]),
     (lambda x: torch.fmax(x, -x), [aten.neg.default, aten.maximum.default]),
     (lambda x: torch.fmin(x, x * 2), [aten.mul.Tensor, aten.minimum.default]),
     (lambda x: torch.sub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),

@@ -219,8 +219,10 @@ def _bounded(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
 def extremum(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A maximum or minimum with a constant of one number becomes a clamp, for which the number needs no scale.
 
-    Parameters stay, as a training may change them.
+    Parameters stay, as a training may change them, and bools, which have no clamp.
     """
+    if _value(node).dtype == torch.bool:
+        return None
 
     def is_parameter(one: fx.Node) -> bool:
         return one.op == "get_attr" and isinstance(value_of(model, one), nn.Parameter)
