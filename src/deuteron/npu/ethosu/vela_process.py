@@ -43,7 +43,7 @@ def run_vela(arguments: Sequence[str], folder: Path | None = None) -> VelaRun:
     """
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _MAIN, *arguments],
+            [sys.executable, "-P", "-c", _MAIN, *arguments],  # -P: without the modules of the working directory
             capture_output=True, text=True, errors="replace", timeout=_TIME_OUT, check=False, cwd=folder,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
