@@ -8,7 +8,7 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, emit
 from deuteron.board.image import OBJECTS
-from deuteron.board.qemu import emulate
+from deuteron.board.qemu import emulate, with_texts
 from deuteron.board.toolchain import PLACE_ALL, Object, Source, Toolchain
 
 CHECKOUT = Path(__file__).parents[2]
@@ -111,5 +111,6 @@ def generate(bundle: Bundle, name: str, options: EmitOptions = EmitOptions()) ->
 
 
 def run(board: Board, image: Path, *words: str, directory: Path = BUILD) -> Finished:
-    """Run the image with this command line and return its result; file names are relative to `directory`."""
-    return Finished(*emulate(image, board, ("image", *words), directory, time_out=60))
+    """Run the image with this command line; file names are relative to `directory`, errors have their texts."""
+    status, output = emulate(image, board, ("image", *words), directory, time_out=60)
+    return Finished(status, with_texts(output))

@@ -11,7 +11,6 @@ from tests.board.port_images import COPYING, EXECUTOR, START, build, generate, r
 
 from deuteron.board.boards import Board, load, names
 from deuteron.board.bundle import Bundle
-from deuteron.board.qemu import with_texts
 from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.npu.neutron.microcode.format import Header
 
@@ -32,7 +31,7 @@ def said(board: Board, program: Bundle, name: str) -> tuple[int, str]:
     runner = ("runner/prepare.c", "runner/run.c", *semihost, "port/cortex_m/fetch.c")
     sources = (*START, *COPYING, *runner, *EXECUTOR, *generate(program, f"refused-{name}"))
     done = run(board, build(board, f"refused-{name}", sources))
-    return done.status, with_texts(done.output)
+    return done.status, done.output
 
 
 def changed(program: Bundle, word: Header, value: int) -> Bundle:
