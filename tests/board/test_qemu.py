@@ -101,7 +101,7 @@ def test_what_the_image_wrote_is_read(emulator, tmp_path: Path):
     ("script", "kind", "error"),
     [
         (
-            "echo 'error: run 0: a copy of an input or output failed or took too long (reason 65, detail 0)'; exit 1",
+            "echo 'error: run 0: reason 65, detail 0, code 16691'; exit 1",
             FormatError,
             "firmware.elf: the firmware failed: run 0: a copy of an input or output failed or took too long "
             "(reason 65, detail 0)\n\nhint: build the firmware again",

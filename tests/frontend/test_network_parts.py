@@ -62,6 +62,19 @@ class Halves(nn.Module):
         return self.second(one) * self.third(other).sigmoid()
 
 
+class Pixel(nn.Module):
+    """Slices of the channels of an image of one pixel, and two results of a detector without their axes of size 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(4, 8, 6), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.first(x)
+        z = self.second(y[:, 2:6]) + y[:, [1, 0, 2, 3]] * y[:, :2].flip(1).repeat(1, 2, 1, 1)
+        return z, torch.cat([y * 300, z.sigmoid()], 1).flatten(1)
+
+
 class Decoded(nn.Module):
     """Boxes that are written over the features of a detector, slice by slice, as in YOLO."""
 
@@ -82,6 +95,7 @@ PARTS: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
     (Pooling, (1, 1, 40, 40)),
     (Columns, (1, 300, 4)),
     (Halves, (1, 4, 6, 6)),
+    (Pixel, (1, 4, 6, 6)),
     (Decoded, (1, 2, 8, 8)),
 ]
 

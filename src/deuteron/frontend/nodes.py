@@ -13,7 +13,6 @@ from torch.utils import flop_counter
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import Node
 from deuteron.frontend.cortex_m.elementwise import LIMITS, aten_operator, is_elementwise
-from deuteron.frontend.cortex_m.layout import COPY
 from deuteron.frontend.operators import MOVES, base_name, is_dequantize, is_qdq, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 
@@ -28,6 +27,9 @@ MARK = "deuteron_npu"
 
 CPU_ONLY = "deuteron_cpu_only"
 """Key of a node's custom metadata: the reason why the node is quantized for the CPU, which divides more exactly."""
+
+COPY = "deuteron_copy"
+"""Key of a node's custom metadata: the node is a copy into another memory format."""
 
 SATURATES = "deuteron_saturates"
 """Key of a node's custom metadata: only functions that are constant beyond the range of its result read it."""

@@ -15,7 +15,9 @@ from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
+from deuteron.frontend.nodes import COPY
 from deuteron.frontend.operators import base_name
+from deuteron.frontend.quantize import float_joins
 from deuteron.frontend.quantize.decompositions import call, replace
 from deuteron.frontend.quantize.indexing import upsampled
 from deuteron.frontend.quantize.source_propagation import ORIGIN
@@ -32,9 +34,6 @@ WINDOWED = frozenset(
 )
 """Operators over height and width."""
 
-COPY = "deuteron_copy"
-"""Key of a node's custom metadata: the node is a copy that this module inserted."""
-
 _FOLLOWS = frozenset({aten.dropout.default, aten.group_norm.default, aten.maximum.default, aten.minimum.default})
 """Operators that keep the memory format of their inputs, as elementwise ones do. ExecuTorch's `cat` does not: it joins
 images in channels-last memory as if they were contiguous."""
@@ -46,6 +45,19 @@ _ANY_ORDER = frozenset({aten.permute.default, aten.transpose.int})
 _IN_ORDER = _ANY_ORDER | {aten.upsample_bilinear2d.vec}
 """Operators with contiguous results: PyTorch may enlarge an image of one pixel, which has both formats, to
 channels-last memory."""
+
+
+_SELECTIONS = frozenset(
+    {
+        aten.flip.default,
+        aten.index.Tensor,
+        aten.index_select.default,
+        aten.repeat.default,
+        aten.select.int,
+        aten.slice.Tensor,
+    }
+)
+"""Operators that select or repeat elements; their results are contiguous."""
 
 
 def is_channels_last(value: object) -> bool:
@@ -104,7 +116,7 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
             wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
         for arg, last in wanted.items():
             node.replace_input_with(arg, orders.copy(arg, last, node))
-        if node.name in on_cpu and (_gives_images(node) or (_is_image(node) and not _has_both_orders(node))):
+        if node.name in on_cpu and _needs_order(node):
             with mode:
                 for arg, last in wanted.items():
                     if not last and _is_image(arg) and _has_both_orders(arg):
@@ -201,10 +213,14 @@ def _is_image(node: fx.Node) -> bool:
     return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
 
 
-def _gives_images(node: fx.Node) -> bool:
-    """True for an operator with several results, such as a split: ExecuTorch's kernels give them contiguous memory."""
-    value: object = node.meta.get("val")
-    return isinstance(value, list | tuple)
+def _needs_order(node: fx.Node) -> bool:
+    """True for an operator that does not take images with both formats in ExecuTorch's dim order for these.
+
+    Splits have contiguous results as well. Views of values that are joined in float are operators.
+    """
+    has_order = _is_image(node) and not _has_both_orders(node)
+    gives_several = isinstance(node.meta.get("val"), list | tuple)
+    return has_order or gives_several or node.target in _SELECTIONS or float_joins.is_left(node)
 
 
 def _is_combined_with_images(constant: fx.Node, node: fx.Node) -> bool:

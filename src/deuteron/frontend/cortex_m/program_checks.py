@@ -14,11 +14,11 @@ from torch.export import ExportedProgram
 from deuteron.builds.manifest import CpuOp
 from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
-from deuteron.frontend.cortex_m.layout import COPY, is_channels_last
+from deuteron.frontend.cortex_m.layout import is_channels_last
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cortex_m.refusals import mixes, refusal
 from deuteron.frontend.cortex_m.upstream import is_quantized
-from deuteron.frontend.nodes import WHY
+from deuteron.frontend.nodes import COPY, WHY
 from deuteron.frontend.operators import MOVES, base_name, called, is_qdq, operator_name, reads_inputs
 from deuteron.frontend.quantize import float_joins
 from deuteron.frontend.unsupported_hints import BUILD, REWRITES
