@@ -180,9 +180,26 @@ def test_before_an_npu_a_state_that_is_written_in_place_has_a_working_copy() -> 
     assert state.changes(bundle) == (4, 6)
 
 
-def _incremented(make: Maker, x: int, total: int) -> int:
+def test_a_working_copy_is_longer_than_a_dimension() -> None:
+    make, long = Maker(), (1, 20_000)
+    x, t = (make.tensor(long, "float32") for _ in range(2))
+    shape = (1, 3, 5, 4)
+    b, c, s, m = (make.tensor(shape) for _ in range(4))
+    a = _incremented(make, x, t, long)
+    y = make.tensor(long, "float32")
+    make.call("aten::add.out", a, a, make.value(1), y, y)
+    make.partition(payload(ADD, (0, 0)), b, c, s, m)
+    bundle = translate(make.program((x, b, c), (m, y)), name="long_working_copy")
+    assert bundle.state_bytes > bundle.saved_bytes > 80_000
+    executor, one = HostExecutor(bundle), np.ones(long, np.float32)
+    for run in range(3):
+        _, found = executor.run([one, np.zeros(shape, np.int8), np.zeros(shape, np.int8)])
+        np.testing.assert_array_equal(found, 2 * (1 + 2 * (run + 1)) * one)
+
+
+def _incremented(make: Maker, x: int, total: int, shape: tuple[int, ...] = SHAPE) -> int:
     """Return a state of ones to which a program adds twice the input, in place."""
-    a = make.state(SHAPE, np.ones(SHAPE, np.float32).tobytes(), "float32", "a")
+    a = make.state(shape, np.ones(shape, np.float32).tobytes(), "float32", "a")
     make.call("aten::add.out", a, x, make.value(1), total, total)
     make.call("aten::add.out", total, x, make.value(1), a, a)
     return a

@@ -272,7 +272,7 @@ def test_operators_with_states_run_on_the_cpu(tmp_path: Path, name: str, target:
             np.testing.assert_array_equal(found, wanted, f"run {run}")
 
 
-def test_the_working_copy_of_a_state_is_longer_than_a_dimension(tmp_path: Path) -> None:
+def test_a_state_that_is_changed_in_place_is_longer_than_a_dimension(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     model, path = svdf(rng, 1, 8, 20, 2, 1000), tmp_path / "net.tflite"
     path.write_bytes(encode(model))

@@ -105,7 +105,7 @@ typedef bool (*dtn_progress_t)(void *user);
  * Between two calls is one kernel, one operator, or one partition of an NPU that runs by itself.
  *
  * An aborted run ends with DTN_REASON_ABORTED. Every copy that it started has completed by then, its outputs are
- * undefined, and the next run is not affected.
+ * undefined, and the next run is not affected. In the steps that change a state, the function's result has no effect.
  */
 void dtn_set_progress(dtn_progress_t progress, void *user);
 
