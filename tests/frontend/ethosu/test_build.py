@@ -331,7 +331,7 @@ def test_a_crash_of_vela_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         api.build(Indexed().eval(), (x,), target="ethos-u55-128", calibration=[(x,)])
     line = inspect.getsourcelines(Indexed)[1] + 4
     assert str(caught.value).splitlines() == [
-        f"{__file__}:{line}: Vela crashes (SIGSEGV); it does not compile partition 0, "
+        f"{__file__}:{line}: signal 11 ended Vela: Segmentation fault; it does not compile partition 0, "
         "which begins at `return x[0] * 0.5`",
         "",
         "hint: keep an operator on the CPU with `--operators-not-to-delegate`, or build for another accelerator",

@@ -57,7 +57,7 @@ def _failure(status: int, output: str) -> str:
     """Return why Vela ended, from its exit status; empty for status 0."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if status < 0:
-        return f"Vela crashes ({signal.Signals(-status).name})"
+        return f"signal {-status} ended Vela: {signal.strsignal(-status) or 'unknown'}"
     if status > 0:
         return f"Vela fails: {lines[-1]}" if lines else f"Vela fails with exit code {status} and says nothing"
     return ""

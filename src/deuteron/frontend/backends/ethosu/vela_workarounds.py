@@ -26,8 +26,8 @@ the first instead. With reshapes between the two, an operator separates the outp
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
 slice, also of a reshaped one. They also overwrite the tensor that they are padded or concatenated with. Those of a sum
-read it with the shape of the summed tensor. Those of a reshaped layer or pool make it write its results beyond their
-end. On Ethos-U85, sums lose that offset too.
+read it with the shape of the summed tensor. Those of a layer or pool of one channel, without the axis of the channels,
+make this write its results beyond their end. On Ethos-U85, sums lose that offset too.
 An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela gives both subtractions
 the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape that reads it, and a
 transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads its operand, the
@@ -293,7 +293,7 @@ def _has_another_shape(source: fx.Node) -> bool:
     """Return True if Vela may read a value with the shape of a sum, a slice or a layer, which it does not have."""
     given = _behind(source)
     if kind_of(given) in (*_CONVOLUTIONS, *_POOLS):
-        return given is not _behind(source, ())
+        return given.meta["val"].shape[-1] == 1 and given is not _behind(source, ())
     return kind_of(given) in ("REDUCE_SUM", "SLICE")
 
 
