@@ -37,12 +37,12 @@ def at_end(
     while at and _is_change(steps[at - 1], operators, values, state):
         at -= 1
     before, change = list(steps[:at]), list(steps[at:])
-    used = sorted({index for step in before for index in (*step.inputs, *step.outputs)})
-    written = [values[index] for step in before for index in step.outputs]
-    tensors = [one for one in state.tensors if any(_is_part(value, one, state) for value in written)]
     first_write = next((i for i, step in enumerate(before) if _writes(step, values, state)), at)
     if all(step.kind is StepKind.OPERATOR and operators[step.index] not in _MAY_FAIL for step in before[first_write:]):
         return before[:first_write], [*before[first_write:], *change]
+    used = sorted({index for step in before for index in (*step.inputs, *step.outputs)})
+    written = [values[index] for step in before for index in step.outputs]
+    tensors = [one for one in state.tensors if any(_is_part(value, one, state) for value in written)]
     moved = dict[int, int]()
     first, last = Steps(), Steps()
     for tensor in tensors:
@@ -68,7 +68,7 @@ def _writes(step: Step, values: Sequence[Value], state: State) -> bool:
 def _is_change(step: Step, operators: Sequence[str], values: Sequence[Value], state: State) -> bool:
     """Tell whether a step only copies to the state."""
     is_copy = step.kind is StepKind.OPERATOR and operators[step.index] == COPY
-    return is_copy and values[step.outputs[0]].memory == state.memory
+    return is_copy and _writes(step, values, state)
 
 
 def _is_part(value: Value, tensor: StateTensor, state: State) -> bool:

@@ -5,22 +5,20 @@ attention, most results are less than half of that, and become 0.
 """
 
 from collections.abc import Iterable
-from itertools import islice
-from typing import Any
 
 import torch
 from torch import fx
 
-from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.operators import MOVES, called
 from deuteron.frontend.quantize.attention import masked_softmax
 from deuteron.frontend.quantize.decompositions import call
+from deuteron.frontend.quantize.largest_values import largest_values
 
 aten = torch.ops.aten
 
 _LARGEST = 1 / 16
 """Results up to this get another scale: it has at least 16 times as many steps for them."""
-_BATCHES = 4
 
 
 def refine(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
@@ -36,11 +34,9 @@ def refine(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
     nodes = [n for n in found if n.meta["val"].shape[n.args[1]] > 1 / _LARGEST and not _is_returned(n)]
     if not nodes:
         return
-    run = _Largest(model, nodes)
-    for batch in islice(batches, _BATCHES):
-        run.run(*copies(batch))
+    largest = largest_values(model, nodes, batches)
     for node in nodes:
-        if run.largest[node] <= _LARGEST:
+        if largest[node] <= _LARGEST:
             x, dim = node.args[:2]
             rank = node.meta["val"].dim()
             is_last = dim % rank == rank - 1
@@ -60,18 +56,3 @@ def _is_returned(node: fx.Node) -> bool:
 def _moves(node: fx.Node) -> bool:
     name = called(node)
     return not MOVES.isdisjoint((name, f"{name}_copy")) or name == "reshape"
-
-
-class _Largest(fx.Interpreter):
-    """Measures the largest result of each of some nodes."""
-
-    def __init__(self, model: fx.GraphModule, nodes: Iterable[fx.Node]) -> None:
-        super().__init__(model)
-        self.largest = dict.fromkeys(nodes, 0.0)
-
-    def run_node(self, n: fx.Node) -> Any:
-        with torch.no_grad():
-            value = super().run_node(n)
-        if n in self.largest:
-            self.largest[n] = max(self.largest[n], float(value.max()))
-        return value

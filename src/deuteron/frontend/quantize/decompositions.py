@@ -221,7 +221,8 @@ def extremum(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
     Parameters stay, as a training may change them, and bools, which have no clamp.
     """
-    if _value(node).dtype == torch.bool:
+    wanted = _value(node)
+    if wanted.dtype == torch.bool:
         return None
 
     def is_parameter(one: fx.Node) -> bool:
@@ -229,7 +230,7 @@ def extremum(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
     bound = "min" if node.target == aten.maximum.default else "max"
     for x, other in itertools.permutations(node.all_input_nodes, 2):
-        number, wanted = None if depends_on(other, is_parameter) else constant_value(model, other), _value(node)
+        number = None if depends_on(other, is_parameter) else constant_value(model, other)
         if number is None or not number.numel() or (_value(x).shape, _value(x).dtype) != (wanted.shape, wanted.dtype):
             continue
         if bool((number == number.flatten()[0]).all()):

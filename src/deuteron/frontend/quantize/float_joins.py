@@ -5,19 +5,18 @@ below 1, and one step of a common scale is larger than most scores. In float, ea
 """
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.nodes import CPU_ONLY
-from deuteron.frontend.quantize.split_concatenations import MOST_RATIO, Sizes
+from deuteron.frontend.quantize.largest_values import largest_values
+from deuteron.frontend.quantize.split_concatenations import MOST_RATIO
 
 aten = torch.ops.aten
 
-_BATCHES = 4
 _VIEWS = frozenset(
     {aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.squeeze.dim, aten.unsqueeze.default}
 )
@@ -36,11 +35,9 @@ def leave(model: fx.GraphModule, batches: Iterable[Inputs], states: int) -> None
     trees = [(tree, parts) for tree, parts in _trees(model, states) if any(one.target in _JOINS for one in tree)]
     if not trees:
         return
-    run = Sizes(model, {part for _, parts in trees for part in parts})
-    for batch in islice(batches, _BATCHES):
-        run.run(*copies(batch))
+    largest = largest_values(model, {part for _, parts in trees for part in parts}, batches)
     for tree, parts in trees:
-        sizes = [size for part in parts if (size := run.largest[part])]
+        sizes = [size for part in parts if (size := largest[part])]
         if sizes and max(sizes) > MOST_RATIO * min(sizes):
             for node in tree:
                 node.meta["custom"] = {**node.meta.get("custom", {}), CPU_ONLY: _REASON}

@@ -7,21 +7,20 @@ few steps of their common scale. A layer of a concatenation is the sum of layers
 import itertools
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from itertools import islice
 from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.operators import called
 from deuteron.frontend.quantize.decompositions import call, constant, constant_value, value_of
+from deuteron.frontend.quantize.largest_values import largest_values
 
 aten = torch.ops.aten
 
 MOST_RATIO = 8.0
 """The largest ratio of values that share a scale: smaller ones keep at least 5 of 8 bits."""
-_BATCHES = 4
 _AXES = {"linear": -1, "conv1d": -2, "conv2d": -3}
 """Layers, and the dimension of their input channels."""
 
@@ -38,11 +37,9 @@ def split(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
     ]
     if not found:
         return
-    run = Sizes(model, {part for node in found for part in _parts(node)})
-    for batch in islice(batches, _BATCHES):
-        run.run(*copies(batch))
+    sizes = largest_values(model, {part for node in found for part in _parts(node)}, batches)
     for node in found:
-        _split(model, node, run.largest)
+        _split(model, node, sizes)
     model.graph.eliminate_dead_code()
     model.recompile()
 
@@ -108,20 +105,3 @@ def _groups(sizes: Sequence[tuple[int, float]]) -> list[list[int]]:
             most = size
         groups[-1].append(place)
     return sorted(sorted(group) for group in groups)
-
-
-class Sizes(fx.Interpreter):
-    """Measures the largest absolute value of each part."""
-
-    def __init__(self, model: fx.GraphModule, parts: set[fx.Node]) -> None:
-        super().__init__(model)
-        self._parts = parts
-        self.largest = dict.fromkeys(parts, 0.0)
-
-    def run_node(self, n: fx.Node) -> Any:
-        """Run a node, and measure its result if it is a part."""
-        with torch.no_grad():
-            value = super().run_node(n)
-        if n in self._parts and value.numel():
-            self.largest[n] = max(self.largest[n], float(value.abs().max()))
-        return value

@@ -297,7 +297,7 @@ def _has_another_shape(source: fx.Node) -> bool:
     return kind_of(given) in ("REDUCE_SUM", "SLICE")
 
 
-def _behind(source: fx.Node, reshapes: Sequence[str] = _RESHAPES[:1]) -> fx.Node:
+def _behind(source: fx.Node, reshapes: Sequence[str] = ("RESHAPE",)) -> fx.Node:
     """Return what gives a value, before rescales, activations and reshapes."""
     while kind_of(source) in ("RESCALE", *_ACTIVATIONS, *reshapes):
         source = source.all_input_nodes[0]
