@@ -99,6 +99,8 @@ class Layer:
     depthwise: bool = False
     winograd: bool = False
     """By Winograd's algorithm, which only cores with DSP instructions have."""
+    passes: Pair = (0, 0)
+    """With weights that are transformed in each run: of so many channels at a time; and 1 if inputs are kept."""
     interleaved: bool = False
     """With interleaved weights if they are faster, which bundles for cores with DSP instructions have."""
     bits: int = 8
@@ -142,6 +144,11 @@ LAYERS = (
     Layer("conv 3x3 32->32, 16x16, Winograd", (16, 16), (32, 32), {}, THREE, 1, ONE, winograd=True),
     Layer("conv 3x3 64->64, 8x8, Winograd", (8, 8), (64, 64), {}, THREE, 1, ONE, winograd=True),
     Layer("conv 3x3 5->7, 9x9, Winograd", (9, 9), (5, 7), {}, THREE, 1, ONE, winograd=True),
+    *(
+        Layer(f"conv 3x3 {c}->{c}, {side}x{side}, Winograd, weights of {passes[0]} channels in each run",
+              (side, side), (c, c), {}, THREE, 1, ONE, winograd=True, passes=passes)
+        for c, side, passes in ((16, 32, (16, 0)), (16, 32, (6, 0)), (32, 16, (11, 0)), (32, 16, (3, 1)), (64, 8, (3, 1)))
+    ),
     Layer("conv 1x1 24->144, 28x28", (28, 28), (24, 144)),
     Layer("conv 1x1 16->32 /2, 32x32", (32, 32), (16, 32), {}, (1, 1), 2),
 )  # fmt: skip
@@ -212,8 +219,8 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
             pairs = interleaved_weights.of_16_bits(pairs)
         return Call("dtn_cm_interleaved_conv2d", (x, pairs, multipliers, shifts, folded), own, 0, expected, macs)
     if layer.winograd:
-        own = WinogradConvolutionParams(*astuple(params))
-        inputs = (x, winograd.transformed(weights), multipliers, shifts, folded)
+        own = WinogradConvolutionParams(*astuple(params), *layer.passes)
+        inputs = (x, weights if own.channels else winograd.transformed(weights), multipliers, shifts, folded)
         return Call("dtn_cm_winograd_conv2d", inputs, own, winograd_bytes(own), expected, macs)
     function = "dtn_cm_quantized_depthwise_conv2d" if layer.depthwise else "dtn_cm_quantized_conv2d"
     if layer.bits == 4:

@@ -208,14 +208,24 @@ static void random_winograd(layer_t *layer, uint64_t *state)
         random_rows(p, state);
     }
     layer->seed = (uint32_t)test_random(state);
-    layer->call.param_count = sizeof *p / sizeof(uint32_t);
+    dtn_cm_winograd_conv2d_params_t *own = &layer->params.winograd;
+    own->channels = test_between(state, 0, 1) == 0 ? 0 : test_between(state, 3, p->out_c + 2);
+    own->keeps_tiles = own->channels == 0 ? 0 : test_between(state, 0, 1);
+    layer->call.param_count = sizeof *own / sizeof(uint32_t);
     const int32_t rows = p->out_c == 1 ? 2 : p->out_c;
     layer_add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
-    layer_add_value(layer, false, DTN_TYPE_S16, 8 * DTN_CM_TILE_PRODUCTS * ((p->in_c + 3) / 4) * rows);
+    if (own->channels == 0) {
+        layer_add_value(layer, false, DTN_TYPE_S16, (int64_t)dtn_cm_winograd_channel((size_t)p->in_c) * rows);
+    } else {
+        layer_add_value(layer, false, DTN_TYPE_S8, 9 * p->in_c * p->out_c);
+    }
     for (int32_t i = 0; i < 3; i++) {
         layer_add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
     }
-    layer_add_value(layer, true, DTN_TYPE_U8, (int64_t)dtn_cm_winograd_scratch((size_t)p->in_c));
+    const size_t pairs = own->keeps_tiles == 1 ? dtn_cm_winograd_pairs(p) : 1;
+    layer_add_value(layer, true, DTN_TYPE_U8,
+                    (int64_t)(dtn_cm_winograd_scratch((size_t)p->in_c, pairs) +
+                              (size_t)own->channels * dtn_cm_winograd_channel((size_t)p->in_c)));
     layer_add_value(layer, true, DTN_TYPE_S8, p->batches * p->out_h * p->out_w * p->out_c);
 }
 
@@ -304,10 +314,14 @@ static int32_t winograd_weight(const layer_t *layer, int32_t channel, int32_t ta
 static bool is_winograd(const layer_t *layer)
 {
     const dtn_cm_windows_t *p = &layer->params.conv;
-    const dtn_tensor_t *weights = &layer->call.values[1];
-    return layer->kind == WINOGRAD && p->in_c > 0 && p->in_c < 128 && p->out_c > 0 && p->out_c < 128 &&
-           weights->bytes == 8 * DTN_CM_TILE_PRODUCTS * dtn_cm_winograd_fours((size_t)p->in_c) *
-                                 (p->out_c == 1 ? 2U : (size_t)p->out_c);
+    if (layer->kind != WINOGRAD || p->in_c <= 0 || p->in_c >= 128 || p->out_c <= 0 || p->out_c >= 128) {
+        return false;
+    }
+    const size_t inputs = (size_t)p->in_c;
+    const size_t outputs = (size_t)p->out_c;
+    return layer->call.values[1].bytes == (layer->params.winograd.channels == 0
+                                               ? dtn_cm_winograd_channel(inputs) * (outputs == 1 ? 2 : outputs)
+                                               : 9 * inputs * outputs);
 }
 
 /* The transformed weight of a channel at a position (a, b). */
@@ -320,6 +334,14 @@ static int32_t winograd_product(const layer_t *layer, int32_t channel, int32_t a
         product += g[a][tap / 3] * g[b][tap % 3] * winograd_weight(layer, channel, tap, k);
     }
     return product;
+}
+
+static void fill_plain_weights(const layer_t *layer, int8_t *weights)
+{
+    const dtn_cm_windows_t *p = &layer->params.conv;
+    for (int32_t i = 0; i < 9 * p->in_c * p->out_c; i++) {
+        weights[i] = (int8_t)winograd_weight(layer, i / (9 * p->in_c), i / p->in_c % 9, i % p->in_c);
+    }
 }
 
 static void fill_winograd_weights(const layer_t *layer, int16_t *weights)
@@ -365,7 +387,11 @@ static void fill_winograd(const layer_t *layer, uint32_t index, uint64_t *state)
     if (index == 0 && kind < 2) {
         memset(value->data, kind == 0 ? INT8_MIN : INT8_MAX, value->bytes);
     } else if (index == 1) {
-        fill_winograd_weights(layer, (int16_t *)value->data);
+        if (layer->params.winograd.channels == 0) {
+            fill_winograd_weights(layer, (int16_t *)value->data);
+        } else {
+            fill_plain_weights(layer, (int8_t *)value->data);
+        }
     } else if (index == 4 && value->bytes == 4U * (uint32_t)layer->params.conv.out_c) {
         fill_winograd_sums(layer, (int32_t *)value->data, state);
     }

@@ -33,6 +33,7 @@ typedef struct {
     union {
         uint32_t words[LAYER_WORDS];
         dtn_cm_windows_t conv;
+        dtn_cm_winograd_conv2d_params_t winograd; /* begins with conv */
         dtn_cm_quantized_linear_params_t linear;
         dtn_cm_quantized_batch_matmul_params_t matmul;
         dtn_cm_convolution_s16_params_t conv_s16;

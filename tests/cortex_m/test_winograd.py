@@ -26,14 +26,21 @@ def params(
     )
 
 
-def both(c_operators: OperatorLibrary, p: QuantizedConvolutionParams, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+def both(
+    c_operators: OperatorLibrary,
+    p: QuantizedConvolutionParams,
+    inputs: tuple[Array, ...],
+    channels: int = 0,
+    keeps_tiles: int = 0,
+) -> tuple[Array, Array]:
     """The outputs of both operators; inputs are those of quantized_conv2d."""
     output = np.full((p.batches, p.out_h, p.out_w, p.out_c), 85, np.int8)
     x, weights, *others = inputs
-    own = WinogradConvolutionParams(*astuple(p))
-    transformed = winograd.transformed(weights.astype(np.int8))
-    assert transformed.nbytes == winograd.nbytes(p)
-    found = c_operators.run("winograd_conv2d", (x, transformed, *others), own, output, [winograd_bytes(p)])
+    own = WinogradConvolutionParams(*astuple(p), channels, keeps_tiles)
+    if not channels:
+        weights = winograd.transformed(weights.astype(np.int8))
+        assert weights.nbytes == winograd.nbytes(p)
+    found = c_operators.run("winograd_conv2d", (x, weights, *others), own, output, [winograd_bytes(own)])
     return found, c_operators.run("quantized_conv2d", inputs, p, output, [0])
 
 
@@ -51,8 +58,11 @@ def test_random_layers(c_operators: OperatorLibrary, seed: int) -> None:
         weights = extremes(generator, (out_c, 3, 3, p.in_c))
         sums = generator.integers(-9000, 9000, out_c).astype(np.int32)
         x = extremes(generator, (batches, p.in_h, p.in_w, p.in_c))
-        found, expected = both(c_operators, p, (x, weights, *factors(generator, out_c, 9 * p.in_c), sums))
-        np.testing.assert_array_equal(found, expected, str(p))
+        inputs = (x, weights, *factors(generator, out_c, 9 * p.in_c), sums)
+        channels = int(generator.integers(3, out_c + 3))
+        for passes in ((0, 0), (channels, 0), (channels, 1)):
+            found, expected = both(c_operators, p, inputs, *passes)
+            np.testing.assert_array_equal(found, expected, f"{p} {passes}")
 
 
 @pytest.mark.parametrize("in_c", [1, 4, 17, 227])
@@ -68,8 +78,9 @@ def test_sums_up_to_the_bound(c_operators: OperatorLibrary, in_c: int, weight: i
         assert not winograd.is_exact(weights, beyond.astype(np.int32))
     multipliers, shifts = np.array([1 << 30, (1 << 31) - 1], np.int32), np.array([-17, -18], np.int32)
     inputs = np.full((1, 5, 6, in_c), x, np.int8), weights, multipliers, shifts, sums
-    found, expected = both(c_operators, p, inputs)
-    np.testing.assert_array_equal(found, expected)
+    for channels in (0, 3):
+        found, expected = both(c_operators, p, inputs, channels)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("shift", [-62, -31, -23, -22, -1, 0, 5, 30])
@@ -90,8 +101,26 @@ def test_other_layers_are_refused(c_operators: OperatorLibrary, one_less: dict[s
     numbers = np.zeros(4, np.int32)
     inputs = x, winograd.transformed(weights), numbers, numbers, numbers
     output, own = np.zeros((1, 6, 6, 4), np.int8), WinogradConvolutionParams(*astuple(p))
-    c_operators.run("winograd_conv2d", inputs, own, output, [winograd_bytes(p)])
+    c_operators.run("winograd_conv2d", inputs, own, output, [winograd_bytes(own)])
     for changed, scratch in ((replace(own, **one_less), 0), (own, -1)):
         with pytest.raises(RefusedError):
-            c_operators.run("winograd_conv2d", inputs, changed, output, [winograd_bytes(p) + scratch])
+            c_operators.run("winograd_conv2d", inputs, changed, output, [winograd_bytes(own) + scratch])
     assert not winograd.fits(replace(p, **one_less))
+
+
+@pytest.mark.parametrize("passes", [(2, 0), (-1, 0), (7, 0), (3, 2), (3, -1), (0, 1)])
+def test_other_passes_are_refused(c_operators: OperatorLibrary, passes: tuple[int, int]) -> None:
+    p = params((6, 6, 4), 4, (1, 1))
+    x, weights, numbers = np.zeros((1, 6, 6, 4), np.int8), np.zeros((4, 3, 3, 4), np.int8), np.zeros(4, np.int32)
+    for channels, keeps_tiles in ((6, 1), passes):
+        own = WinogradConvolutionParams(*astuple(p), channels, keeps_tiles)
+        size = winograd_bytes(replace(own, channels=max(0, channels)))
+        read = weights if channels else winograd.transformed(weights)
+        call = ("winograd_conv2d", (x, read, numbers, numbers, numbers), own, np.zeros((1, 6, 6, 4), np.int8))
+        if (channels, keeps_tiles) == (6, 1):
+            c_operators.run(*call, [size])
+            with pytest.raises(RefusedError):
+                c_operators.run(*call, [size - 1])
+        else:
+            with pytest.raises(RefusedError):
+                c_operators.run(*call, [size])

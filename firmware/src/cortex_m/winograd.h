@@ -35,14 +35,27 @@ enum {
 /** The inverse of 9 modulo 2^32. */
 #define DTN_CM_INVERSE_OF_9 UINT32_C(0x38E38E39)
 
-/** A checked layer: kernel sums include the input's offset, and positions in the padding have the value -in_offset. */
+/** What becomes of the transformed inputs of a layer whose output channels are computed in several passes. */
+typedef enum {
+    DTN_CM_TILES_DROPPED, /**< each pass transforms them again */
+    DTN_CM_TILES_WRITTEN, /**< scratch memory has those of all tiles after the pass */
+    DTN_CM_TILES_READ,    /**< scratch memory has them */
+} dtn_cm_tiles_t;
+
+/**
+ * A checked layer, or some of its output channels: kernel sums include the input's offset, and positions in the padding
+ * have the value -in_offset.
+ */
 typedef struct {
     const dtn_cm_windows_t *p;
     const int8_t *input;
-    const int16_t *weights; /**< transformed; the operator's documentation has their order */
+    const int16_t *weights; /**< of the channels, transformed; the operator's documentation has their order */
     const int32_t *kernel_sums;
     int8_t *output;
     dtn_cm_scale_t scale;
+    size_t first; /**< output channels, from the first to that before the end */
+    size_t end;
+    dtn_cm_tiles_t tiles;
 } dtn_cm_winograd_t;
 
 /** Input channels in fours: the last is filled with zeros. */
@@ -58,14 +71,34 @@ static inline size_t dtn_cm_winograd_group(size_t channel, size_t outputs)
     return left == 4 || left < 3 ? 2 : 3;
 }
 
-/** Bytes of scratch memory, which starts at a multiple of 4. */
-static inline size_t dtn_cm_winograd_scratch(size_t inputs)
+/** Bytes of the transformed weights of an output channel. */
+static inline size_t dtn_cm_winograd_channel(size_t inputs)
+{
+    return 8 * DTN_CM_TILE_PRODUCTS * dtn_cm_winograd_fours(inputs);
+}
+
+/** Bytes of two transformed tiles. */
+static inline size_t dtn_cm_winograd_pair(size_t inputs)
+{
+    return 16 * DTN_CM_TILE_PRODUCTS * dtn_cm_winograd_fours(inputs);
+}
+
+/** Pairs of tiles of a layer. */
+static inline size_t dtn_cm_winograd_pairs(const dtn_cm_windows_t *p)
+{
+    const size_t rows = ((size_t)p->out_h + DTN_CM_TILE - 1) / DTN_CM_TILE;
+    const size_t columns = ((size_t)p->out_w + DTN_CM_TILE - 1) / DTN_CM_TILE;
+    return ((size_t)p->batches * rows * columns + 1) / 2;
+}
+
+/** Bytes of scratch memory for some pairs of tiles, which are at its end; it starts at a multiple of 4. */
+static inline size_t dtn_cm_winograd_scratch(size_t inputs, size_t pairs)
 {
     const size_t fours = dtn_cm_winograd_fours(inputs);
     const size_t chunk = fours < 4 ? fours : 4;
-    /* Two transformed tiles, their columns for some channels, sums, and a position in the padding. */
-    return 4 *
-           (4 * DTN_CM_TILE_PRODUCTS * fours + 2 * 12 * DTN_CM_TILE_INPUTS * chunk + 6 * DTN_CM_TILE_PRODUCTS + fours);
+    /* Columns of two tiles for some channels, sums, a position in the padding, and transformed tiles. */
+    return 4 * (2 * 12 * DTN_CM_TILE_INPUTS * chunk + 6 * DTN_CM_TILE_PRODUCTS + fours) +
+           pairs * dtn_cm_winograd_pair(inputs);
 }
 
 /** Four sums of a tile, in unsigned arithmetic, where overflow is defined. */
@@ -145,5 +178,14 @@ static inline int8_t *dtn_cm_tile_output(const dtn_cm_winograd_t *layer, dtn_cm_
     return layer->output + (row * (size_t)p->out_w + (size_t)tile.ox) * (size_t)p->out_c + channel;
 }
 
-/** winograd_conv2d_s8.c: fills the output. `scratch` has the bytes of `dtn_cm_winograd_scratch`. */
+/**
+ * winograd_conv2d_s8.c: fills the output. `scratch` has the bytes of `dtn_cm_winograd_scratch`, for all pairs of tiles
+ * if these are kept, else for one.
+ */
 void dtn_cm_convolve_winograd(const dtn_cm_winograd_t *layer, void *scratch);
+
+/**
+ * winograd_conv2d_s8.c: transforms the weights of a group of `count` output channels, from `kernels` on: 3x3 weights of
+ * `inputs` channels each. The last of `outputs` channels is repeated.
+ */
+void dtn_cm_transform_winograd(const int8_t *kernels, size_t inputs, size_t outputs, size_t count, int16_t *weights);

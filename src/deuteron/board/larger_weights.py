@@ -213,7 +213,7 @@ def _forms(
     if winograd.fits(record):
         sums = np.frombuffer(_constant(bundle, step, _KERNEL_SUM), np.int32)
         if winograd.is_exact(_weights(bundle, step, record), sums):
-            yield Form.WINOGRAD, WinogradConvolutionParams.from_words(record.words()), winograd.nbytes(record)
+            yield Form.WINOGRAD, WinogradConvolutionParams(*astuple(record)), winograd.nbytes(record)
 
 
 def _record(step: Step) -> QuantizedConvolutionParams:

@@ -97,9 +97,14 @@ class WinogradConvolutionParams(QuantizedConvolutionParams):
     It gives the same results if all sums are from -2^25 to 2^25 - 1; `winograd.h` has the arithmetic. Weights are
     int16, transformed: G g G' of each input and output channel. Output channels are in groups of three, the last four,
     two or one in groups of two. A group is ordered by position (6x6), input channels, output channel. Input channels
-    are in pairs: 0 and 2, then 1 and 3, of each four. Groups and fours are filled with zeros. Scratch memory has at
-    least `winograd_bytes`.
+    are in pairs: 0 and 2, then 1 and 3, of each four. Groups and fours are filled with zeros. With `channels`, weights
+    are those of `quantized_conv2d`, and a run transforms them, for the groups of so many channels (3 or more) at a
+    time. Inputs are then transformed again for each part of the channels, or once if `keeps_tiles` is 1. Scratch memory
+    has at least `winograd_bytes`.
     """
+
+    channels: int = 0
+    keeps_tiles: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,10 +310,18 @@ def winograd_fours(in_c: int) -> int:
     return -(-in_c // 4)
 
 
-def winograd_bytes(params: QuantizedConvolutionParams) -> int:
+def winograd_tiles(params: QuantizedConvolutionParams) -> int:
+    """Return the number of tiles of `winograd_conv2d`, which computes two at a time."""
+    tiles = params.batches * -(-params.out_h // TILE) * -(-params.out_w // TILE)
+    return tiles + tiles % 2
+
+
+def winograd_bytes(params: WinogradConvolutionParams) -> int:
     """Return the bytes of scratch memory that `winograd_conv2d` needs."""
     fours = winograd_fours(params.in_c)
-    return 4 * (4 * PRODUCTS * fours + 4 * PRODUCTS * min(fours, 4) + 6 * PRODUCTS + fours)
+    pairs = winograd_tiles(params) // 2 if params.keeps_tiles else 1
+    words = 4 * PRODUCTS * min(fours, 4) + 6 * PRODUCTS + fours
+    return 4 * (words + 4 * PRODUCTS * fours * pairs + 2 * PRODUCTS * fours * params.channels)
 
 
 PALETTE, HUFFMAN = 0, 1

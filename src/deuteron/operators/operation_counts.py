@@ -17,6 +17,7 @@ from deuteron.operators.cortex_m import (
     RegionCopyParams,
     WinogradConvolutionParams,
     winograd_fours,
+    winograd_tiles,
 )
 from deuteron.operators.kernel_params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
 from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
@@ -24,6 +25,9 @@ from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
 DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
 PACKED_DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d_s4"
 TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"
+
+KERNEL = 4
+"""A kernel of 3x3 weights of an input channel, transformed in a run, takes as much as so many inputs or outputs."""
 
 WORKS: Mapping[str, Work] = MappingProxyType(
     {
@@ -57,10 +61,11 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
     """
     match record:
         case WinogradConvolutionParams():
-            tiles = record.batches * -(-record.out_h // TILE) * -(-record.out_w // TILE)
-            tiles += tiles % 2  # two at a time
-            inputs = 4 * winograd_fours(record.in_c)
-            return Work.WINOGRAD, tiles * TILE**2 * (inputs + record.out_c), tiles * PRODUCTS * inputs * record.out_c
+            tiles, inputs = winograd_tiles(record), 4 * winograd_fours(record.in_c)
+            passes = -(-record.out_c // record.channels) if record.channels and not record.keeps_tiles else 1
+            kernels = inputs * record.out_c if record.channels else 0
+            elements = tiles * TILE**2 * (passes * inputs + record.out_c) + KERNEL * kernels
+            return Work.WINOGRAD, elements, tiles * PRODUCTS * inputs * record.out_c
         case QuantizedConvolutionParams():
             taps = record.kernel_h * record.kernel_w
             if function == TRANSPOSED:

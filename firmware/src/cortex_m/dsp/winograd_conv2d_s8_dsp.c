@@ -8,6 +8,9 @@
  *   3. Products of all positions by up to three channels (winograd_products_dsp.h).
  *   4. Outputs: the columns of the sums by A', then its rows by A, and the channel's factor.
  *
+ * Weights that are transformed in each run have the columns G g first, then the rows (G g) G', a word of two input
+ * channels at a time.
+ *
  * Halves have |B' d B| <= 100 * 128 and keep their low 16 bits otherwise; weights are any.
  */
 #include "scale_dsp.h"
@@ -24,7 +27,7 @@ enum { MOST_SHIFT = 22 };
 typedef struct {
     const dtn_cm_winograd_t *layer;
     size_t fours;       /* of input channels */
-    uint32_t *tiles;    /* both, transformed */
+    uint32_t *tiles;    /* two, transformed */
     uint32_t *columns;  /* of both, with one transform */
     uint32_t *sums;     /* of a group of channels */
     const int8_t *zero; /* a position in the padding */
@@ -210,8 +213,10 @@ static void two_tiles(const work_t *work, dtn_cm_tile_t one, dtn_cm_tile_t other
     const size_t outputs = (size_t)layer->p->out_c;
     const uint32_t *weights = (const uint32_t *)(const void *)layer->weights;
     const place_t places[2] = {place_of(layer, one), place_of(layer, is_single ? one : other)};
-    transform_tiles(work, &one, is_single ? &one : &other);
-    for (size_t first = 0; first < outputs;) {
+    if (layer->tiles != DTN_CM_TILES_READ) {
+        transform_tiles(work, &one, is_single ? &one : &other);
+    }
+    for (size_t first = layer->first; first < layer->end;) {
         const size_t count = dtn_cm_winograd_group(first, outputs);
         /* A pointer to either function would leave the stack's bound unknown. */
         if (count == 3) {
@@ -234,16 +239,90 @@ void dtn_cm_convolve_winograd(const dtn_cm_winograd_t *layer, void *scratch)
 {
     const dtn_cm_windows_t *p = layer->p;
     const size_t in_c = (size_t)p->in_c;
-    work_t work = {.layer = layer, .fours = dtn_cm_winograd_fours(in_c), .tiles = (uint32_t *)scratch};
-    work.columns = work.tiles + 4 * DTN_CM_TILE_PRODUCTS * work.fours;
+    work_t work = {.layer = layer, .fours = dtn_cm_winograd_fours(in_c), .columns = (uint32_t *)scratch};
     work.sums = work.columns + 2 * DTN_DSP_TILE_WORD * (work.fours < CHUNK ? work.fours : CHUNK);
-    int8_t *zero = (int8_t *)(work.sums + DTN_DSP_TILE_SUMS * DTN_CM_TILE_PRODUCTS);
+    uint32_t *zero = work.sums + DTN_DSP_TILE_SUMS * DTN_CM_TILE_PRODUCTS;
     memset(zero, -p->in_offset, in_c);
-    work.zero = zero;
+    work.zero = (const int8_t *)zero;
+    work.tiles = zero + work.fours;
+    const size_t pair = layer->tiles == DTN_CM_TILES_DROPPED ? 0 : dtn_cm_winograd_pair(in_c) / sizeof(uint32_t);
     dtn_cm_tile_t one = {0, 0, 0};
     while (one.b < p->batches) {
         const dtn_cm_tile_t other = dtn_cm_next_tile(p, one);
         two_tiles(&work, one, other);
+        work.tiles += pair;
         one = dtn_cm_next_tile(p, other);
+    }
+}
+
+/* G times three numbers. */
+static inline dtn_dsp_six_t kernel_of(uint32_t a, uint32_t b, uint32_t c)
+{
+    dtn_dsp_six_t t = {.at = {[0] = a, [5] = c}};
+    const uint32_t even = dtn_dsp_add_halves(a, c);
+    t.at[1] = dtn_dsp_add_halves(even, b);
+    t.at[2] = dtn_dsp_subtract_halves(even, b);
+    const uint32_t far = dtn_dsp_add_halves(a, dtn_dsp_four_times(c));
+    b = dtn_dsp_add_halves(b, b);
+    t.at[3] = dtn_dsp_add_halves(far, b);
+    t.at[4] = dtn_dsp_subtract_halves(far, b);
+    return t;
+}
+
+/* Two input channels: a word of each of the 3x3 weights. Results are `pitch` words from a position to the next. */
+static void transform_kernel(const uint32_t g[9], size_t pitch, uint32_t *to)
+{
+    dtn_dsp_six_t columns[3];
+    for (size_t j = 0; j < 3; j++) {
+        columns[j] = kernel_of(g[j], g[3 + j], g[6 + j]);
+    }
+    for (size_t i = 0; i < DTN_CM_TILE_INPUTS; i++) {
+        const dtn_dsp_six_t row = kernel_of(columns[0].at[i], columns[1].at[i], columns[2].at[i]);
+        for (size_t j = 0; j < DTN_CM_TILE_INPUTS; j += 3, to += 3 * pitch) {
+            to[0] = row.at[j];
+            to[pitch] = row.at[j + 1];
+            to[2 * pitch] = row.at[j + 2];
+        }
+    }
+}
+
+/* Four input channels: the bytes of each of the 3x3 weights. */
+static void transform_four(const uint32_t bytes[9], size_t count, size_t pitch, uint32_t *to)
+{
+    uint32_t halves[9];
+    for (size_t i = 0; i < 9; i++) {
+        halves[i] = dtn_dsp_even(bytes[i]);
+    }
+    transform_kernel(halves, pitch, to);
+    for (size_t i = 0; i < 9; i++) {
+        halves[i] = dtn_dsp_odd(bytes[i]);
+    }
+    transform_kernel(halves, pitch, to + count);
+}
+
+void dtn_cm_transform_winograd(const int8_t *kernels, size_t inputs, size_t outputs, size_t count, int16_t *weights)
+{
+    const size_t pitch = 2 * count * dtn_cm_winograd_fours(inputs);
+    for (size_t index = 0; index < count; index++) {
+        uint32_t *to = (uint32_t *)(void *)weights + index;
+        const int8_t *kernel = kernels + (index < outputs ? index : outputs - 1) * 9 * inputs;
+        uint32_t bytes[9];
+        size_t k = 0;
+        for (; k + 4 <= inputs; k += 4, to += 2 * count) {
+            const int8_t *from = kernel + k;
+            for (size_t i = 0; i < 9; i++, from += inputs) {
+                bytes[i] = dtn_dsp_load(from);
+            }
+            transform_four(bytes, count, pitch, to);
+        }
+        if (k < inputs) {
+            for (size_t i = 0; i < 9; i++) {
+                bytes[i] = 0;
+                for (size_t j = inputs; j > k; j--) {
+                    bytes[i] = bytes[i] << 8 | (uint8_t)kernel[i * inputs + j - 1];
+                }
+            }
+            transform_four(bytes, count, pitch, to);
+        }
     }
 }

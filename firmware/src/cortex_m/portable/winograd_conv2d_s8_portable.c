@@ -92,15 +92,54 @@ void dtn_cm_convolve_winograd(const dtn_cm_winograd_t *layer, void *scratch)
     const dtn_cm_windows_t *p = layer->p;
     const size_t outputs = (size_t)p->out_c;
     const size_t of_channel = 4 * DTN_CM_TILE_PRODUCTS * dtn_cm_winograd_fours((size_t)p->in_c);
-    int16_t *transformed = (int16_t *)scratch;
+    int16_t *transformed = (int16_t *)scratch; /* those of a tile, which are made again in each pass */
     for (dtn_cm_tile_t tile = {0, 0, 0}; tile.b < p->batches; tile = dtn_cm_next_tile(p, tile)) {
         transform_tile(layer, tile, transformed);
-        for (size_t first = 0; first < outputs;) {
+        for (size_t first = layer->first; first < layer->end;) {
             const size_t count = dtn_cm_winograd_group(first, outputs);
+            const int16_t *weights = layer->weights + (first - layer->first) * of_channel;
             for (size_t i = 0; i < count && first + i < outputs; i++) {
-                tile_outputs(layer, tile, transformed, layer->weights + first * of_channel, count, i, first + i);
+                tile_outputs(layer, tile, transformed, weights, count, i, first + i);
             }
             first += count;
+        }
+    }
+}
+
+/* G times three numbers. */
+static void transform_kernel(const int32_t g[3], int32_t t[DTN_CM_TILE_INPUTS])
+{
+    t[0] = g[0];
+    t[1] = g[0] + g[1] + g[2];
+    t[2] = g[0] - g[1] + g[2];
+    t[3] = g[0] + 2 * g[1] + 4 * g[2];
+    t[4] = g[0] - 2 * g[1] + 4 * g[2];
+    t[5] = g[2];
+}
+
+void dtn_cm_transform_winograd(const int8_t *kernels, size_t inputs, size_t outputs, size_t count, int16_t *weights)
+{
+    const size_t words = 2 * dtn_cm_winograd_fours(inputs);
+    for (size_t index = 0; index < count; index++) {
+        const int8_t *kernel = kernels + (index < outputs ? index : outputs - 1) * 9 * inputs;
+        for (size_t k = 0; k < 2 * words; k++) {
+            int32_t columns[3][DTN_CM_TILE_INPUTS];
+            for (size_t j = 0; j < 3; j++) {
+                int32_t g[3];
+                for (size_t i = 0; i < 3; i++) {
+                    g[i] = k < inputs ? kernel[(3 * i + j) * inputs + k] : 0;
+                }
+                transform_kernel(g, columns[j]);
+            }
+            for (size_t i = 0; i < DTN_CM_TILE_INPUTS; i++) {
+                const int32_t row[3] = {columns[0][i], columns[1][i], columns[2][i]};
+                int32_t t[DTN_CM_TILE_INPUTS];
+                transform_kernel(row, t);
+                for (size_t j = 0; j < DTN_CM_TILE_INPUTS; j++) {
+                    const size_t word = (i * DTN_CM_TILE_INPUTS + j) * words + 2 * (k / 4) + k % 2;
+                    weights[2 * (word * count + index) + k / 2 % 2] = (int16_t)t[j];
+                }
+            }
         }
     }
 }
