@@ -147,7 +147,7 @@ LAYERS = (
     *(
         Layer(f"conv 3x3 {c}->{c}, {side}x{side}, Winograd, weights of {passes[0]} channels in each run",
               (side, side), (c, c), {}, THREE, 1, ONE, winograd=True, passes=passes)
-        for c, side, passes in ((16, 32, (16, 0)), (16, 32, (6, 0)), (32, 16, (11, 0)), (32, 16, (3, 1)), (64, 8, (3, 1)))
+        for c, side, passes in ((16, 32, (16, 0)), (16, 32, (6, 0)), (32, 16, (3, 1)), (64, 8, (2, 1)))
     ),
     Layer("conv 1x1 24->144, 28x28", (28, 28), (24, 144)),
     Layer("conv 1x1 16->32 /2, 32x32", (32, 32), (16, 32), {}, (1, 1), 2),

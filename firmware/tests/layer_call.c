@@ -209,7 +209,7 @@ static void random_winograd(layer_t *layer, uint64_t *state)
     }
     layer->seed = (uint32_t)test_random(state);
     dtn_cm_winograd_conv2d_params_t *own = &layer->params.winograd;
-    own->channels = test_between(state, 0, 1) == 0 ? 0 : test_between(state, 3, p->out_c + 2);
+    own->channels = test_between(state, 0, 1) == 0 ? 0 : test_between(state, 2, p->out_c + 2);
     own->keeps_tiles = own->channels == 0 ? 0 : test_between(state, 0, 1);
     layer->call.param_count = sizeof *own / sizeof(uint32_t);
     const int32_t rows = p->out_c == 1 ? 2 : p->out_c;
@@ -350,7 +350,7 @@ static void fill_winograd_weights(const layer_t *layer, int16_t *weights)
     const int32_t fours = (p->in_c + 3) / 4;
     memset(weights, 0, layer->call.values[1].bytes);
     for (int32_t first = 0; first < p->out_c;) {
-        const int32_t count = (int32_t)dtn_cm_winograd_group((size_t)first, (size_t)p->out_c);
+        const int32_t count = (int32_t)dtn_cm_winograd_group((size_t)first, (size_t)p->out_c, 3);
         for (int32_t at = 0; at < DTN_CM_TILE_PRODUCTS; at++) {
             for (int32_t i = 0; i < count && first + i < p->out_c; i++) {
                 for (int32_t k = 0; k < p->in_c; k++) {

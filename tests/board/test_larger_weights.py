@@ -69,7 +69,8 @@ def test_a_budget_makes_layers_faster_with_the_same_results() -> None:
     bundle = two_layers()
     plain, fast = planned(bundle, MemoryOptions(), CORE), planned(bundle, MemoryOptions(flash_budget=LARGE), CORE)
     assert {choice.steps for choice in fast.larger} == {(0,), (1,)}
-    assert fast.bundle.operators == ("dtn_cm_winograd_conv2d",)
+    assert {choice.form for choice in fast.larger} == {Form.S16, Form.WINOGRAD}
+    assert set(fast.bundle.operators) == {choice.form.function for choice in fast.larger}
     added = sum(choice.bytes for choice in fast.larger)
     assert sum(map(len, fast.bundle.constants)) == sum(map(len, plain.bundle.constants)) + added
     assert fast.instructions[0] < 0.75 * plain.instructions[0]
@@ -82,14 +83,13 @@ def test_each_byte_of_the_budget_counts() -> None:
     need = constant_bytes(bundle, InnerWork.DSP)
     whole = sum(choice.bytes for choice in every)
     saved = 0
-    for added in (0, 263, 264, 575, 576, 839, 840, 3000, *range(5000, whole, 1000), whole - 1, whole):
+    for added in (0, 263, 264, 575, 576, 839, 840, 3000, whole - 1, whole):
         larger = planned(bundle, MemoryOptions(flash_budget=need + added), CORE).larger
         assert sum(choice.bytes for choice in larger) <= added
         assert saved <= (saved := sum(choice.saved for choice in larger))
         forms = [choice.form for choice in larger]
         assert len(forms) == (0 if added < 264 else 1 if added < 840 else 2)
-        assert (forms == [Form.S16] * len(forms)) == (added < 3000)
-        assert (forms == [Form.WINOGRAD] * 2) == (added == whole)
+        assert (Form.WINOGRAD in forms) == (added == whole)
     with pytest.raises(CapacityError, match=f"--flash-budget {need}`"):
         planned(bundle, MemoryOptions(flash_budget=need - 1), CORE)
 

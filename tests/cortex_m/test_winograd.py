@@ -59,7 +59,7 @@ def test_random_layers(c_operators: OperatorLibrary, seed: int) -> None:
         sums = generator.integers(-9000, 9000, out_c).astype(np.int32)
         x = extremes(generator, (batches, p.in_h, p.in_w, p.in_c))
         inputs = (x, weights, *factors(generator, out_c, 9 * p.in_c), sums)
-        channels = int(generator.integers(3, out_c + 3))
+        channels = int(generator.integers(2, out_c + 3))
         for passes in ((0, 0), (channels, 0), (channels, 1)):
             found, expected = both(c_operators, p, inputs, *passes)
             np.testing.assert_array_equal(found, expected, f"{p} {passes}")
@@ -108,7 +108,7 @@ def test_other_layers_are_refused(c_operators: OperatorLibrary, one_less: dict[s
     assert not winograd.fits(replace(p, **one_less))
 
 
-@pytest.mark.parametrize("passes", [(2, 0), (-1, 0), (7, 0), (3, 2), (3, -1), (0, 1)])
+@pytest.mark.parametrize("passes", [(1, 0), (-1, 0), (7, 0), (3, 2), (3, -1), (0, 1)])
 def test_other_passes_are_refused(c_operators: OperatorLibrary, passes: tuple[int, int]) -> None:
     p = params((6, 6, 4), 4, (1, 1))
     x, weights, numbers = np.zeros((1, 6, 6, 4), np.int8), np.zeros((4, 3, 3, 4), np.int8), np.zeros(4, np.int32)

@@ -2,8 +2,8 @@
 
 enum { WEIGHTS = 1 };
 
-/* Channels of a group, which a pass has at least. */
-enum { LEAST_CHANNELS = 3 };
+/* Channels of a group, and the least of a pass: then all groups have so many. */
+enum { GROUP = 3, LEAST_CHANNELS = 2 };
 
 typedef struct {
     dtn_cm_windows_t windows;
@@ -75,15 +75,16 @@ static void in_passes(dtn_cm_winograd_t *layer, const params_t *p, const int8_t 
     const size_t of_channel = dtn_cm_winograd_channel(inputs) / sizeof(int16_t);
     int16_t *weights = (int16_t *)(void *)((uint8_t *)scratch + dtn_cm_winograd_scratch(inputs, pairs_of(p)));
     layer->weights = weights;
+    layer->most = p->channels < GROUP ? LEAST_CHANNELS : GROUP;
     layer->tiles = p->keeps_tiles == 1 ? DTN_CM_TILES_WRITTEN : DTN_CM_TILES_DROPPED;
     for (size_t first = 0; first < outputs; first = layer->end) {
         size_t end = first;
-        size_t count = dtn_cm_winograd_group(end, outputs);
+        size_t count = dtn_cm_winograd_group(end, outputs, layer->most);
         while (end < outputs && end + count - first <= (size_t)p->channels) {
             dtn_cm_transform_winograd(kernels + end * 9 * inputs, inputs, outputs - end, count,
                                       weights + (end - first) * of_channel);
             end += count;
-            count = dtn_cm_winograd_group(end, outputs);
+            count = dtn_cm_winograd_group(end, outputs, layer->most);
         }
         layer->first = first;
         layer->end = end < outputs ? end : outputs; /* a group may be one larger than what is left */
@@ -113,6 +114,7 @@ int32_t dtn_cm_winograd_conv2d(const dtn_operator_call_t *call, dtn_phase_t phas
         .output = checked.output,
         .scale = checked.scale,
         .end = (size_t)checked.p->out_c,
+        .most = GROUP,
         .tiles = DTN_CM_TILES_DROPPED,
     };
     if (p->channels == 0) {

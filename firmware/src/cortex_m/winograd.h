@@ -55,6 +55,7 @@ typedef struct {
     dtn_cm_scale_t scale;
     size_t first; /**< output channels, from the first to that before the end */
     size_t end;
+    size_t most; /**< channels of a group */
     dtn_cm_tiles_t tiles;
 } dtn_cm_winograd_t;
 
@@ -65,10 +66,10 @@ static inline size_t dtn_cm_winograd_fours(size_t inputs)
 }
 
 /** Channels whose weights are side by side in a group that starts at a channel: three, or two in the last groups. */
-static inline size_t dtn_cm_winograd_group(size_t channel, size_t outputs)
+static inline size_t dtn_cm_winograd_group(size_t channel, size_t outputs, size_t most)
 {
     const size_t left = outputs - channel;
-    return left == 4 || left < 3 ? 2 : 3;
+    return most < 3 || left == 4 || left < 3 ? 2 : 3;
 }
 
 /** Bytes of the transformed weights of an output channel. */

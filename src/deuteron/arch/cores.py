@@ -25,7 +25,7 @@ class Work(Enum):
     """
 
     CONVOLUTION = "convolution"
-    WINOGRAD = "winograd"  # elements: inputs and outputs of all tiles; terms: products of transformed numbers
+    WINOGRAD = "winograd"  # elements: inputs and, twice, outputs of all tiles; terms: products of transformed numbers
     POINTS = "points"  # 1x1 convolution, without im2col
     DEPTHWISE = "depthwise"  # with kernel width 3 and stride 1
     APART = "apart"  # depthwise with other windows

@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from deuteron.arch import cores, targets
+from deuteron.arch.cores import InnerWork
 from deuteron.arch.memory import DepthFirst, MemoryOptions, SpeedForFlash, WeightsCompression
 from deuteron.arch.targets import Arch, CpuOperators
-from deuteron.board import compressed_weights, interleaved_weights, larger_weights
+from deuteron.board import compressed_weights, interleaved_weights, larger_weights, transformed_weights
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import CALLER, bundle_of, program_of
 from deuteron.board.compressed_weights import CompressedWeights
 from deuteron.board.larger_weights import Form, LargerWeights
 from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import Counted, macs
+from deuteron.board.transformed_weights import TransformedWeights
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError, UnsupportedError
@@ -29,6 +31,9 @@ from deuteron.planner.cascades import CascadeSearch, Cut
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.packing import pack
 from deuteron.runtime import pte
+
+SHARES = (1, 0.85, 0.7, 0.5)
+"""Shares of the free memory that are tried for transformed weights: blocks of a plan do not fill all gaps."""
 
 LIMITS = 32
 """Number of limits on live bytes that are tried between the minimum and the maximum with whole steps."""
@@ -49,6 +54,7 @@ class Arena:
         uncounted: CPU steps without an instruction count: `instructions` has only their dispatch, and they are never
             split into stripes. Work of an NPU is not counted.
         larger: steps that take more flash to be faster.
+        transformed: steps whose weights each run transforms in scratch memory, to be faster.
         compressed: constants that take less flash, and a step to be decompressed.
     """
 
@@ -60,6 +66,7 @@ class Arena:
     instructions: tuple[int, int]
     uncounted: int = 0
     larger: tuple[LargerWeights, ...] = ()
+    transformed: tuple[TransformedWeights, ...] = ()
     compressed: tuple[CompressedWeights, ...] = ()
 
 
@@ -210,16 +217,52 @@ def _fastest(bundle: Bundle, memory: MemoryOptions, rates: Counted, partitions: 
     candidates, flash = _larger_weights(bundle, memory, rates)
     while choices := larger_weights.within(candidates, flash):
         with suppress(CapacityError):
-            arena = _planned(larger_weights.applied(bundle, choices), memory, rates, partitions)
+            made = larger_weights.applied(bundle, choices)
+            arena = _planned(made, memory, rates, partitions)
             if arena.instructions[0] < plain.instructions[0]:
-                return replace(arena, larger=tuple(choices))
+                return _with_transformed_weights(made, replace(arena, larger=tuple(choices)), memory, rates, partitions)
         # Fewer by Winograd's algorithm, where the scratch memory of all does not fit.
         by_winograd = [choice for choice in choices if choice.form is Form.WINOGRAD]
         if not by_winograd:
             break
         left_out = by_winograd[len(by_winograd) // 2 :]
         candidates = [choice for choice in candidates if choice not in left_out]
-    return plain
+    return _with_transformed_weights(bundle, plain, memory, rates, partitions)
+
+
+def _with_transformed_weights(
+    bundle: Bundle, arena: Arena, memory: MemoryOptions, rates: Counted, partitions: int
+) -> Arena:
+    """Return a plan with weights that runs transform, in memory that the budget or, without one, the plan has free."""
+    if rates.core.inner is not InnerWork.DSP or arena.chains or memory.depth_first is DepthFirst.ALWAYS:
+        return arena
+    budget = _budget(bundle, memory, partitions)
+    limit = arena.memory.nbytes if budget is None else budget
+    live = _live_bytes(bundle, arena.memory)
+    for share in SHARES:
+        room = {at: int(share * (limit - nbytes)) for at, nbytes in live.items()}
+        choices = transformed_weights.chosen(bundle, rates, room)
+        if sum(choice.saved for choice in choices) < transformed_weights.LEAST_SAVED * arena.instructions[0]:
+            break
+        made = transformed_weights.applied(bundle, choices)
+        planned = _planned(made, replace(memory, sram_budget=None), rates, partitions)
+        if planned.memory.nbytes <= limit:
+            return replace(planned, larger=arena.larger, transformed=tuple(choices))
+    return arena
+
+
+def _live_bytes(bundle: Bundle, memory: Memory) -> dict[int, int]:
+    """Return the live bytes of each step of a plan of whole steps, without its scratch memory."""
+    calls = enumerate(program_of(bundle).calls)
+    return {
+        call.origin[0]: sum(
+            round_up(block.nbytes)
+            for block in memory.blocks
+            if block.first <= at <= block.last and block.first < block.last
+        )
+        for at, call in calls
+        if call.origin != CALLER
+    }
 
 
 def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> tuple[list[LargerWeights], int]:
@@ -274,7 +317,7 @@ def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program)
 
 
 def _plan_in_budget(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted, partitions: int) -> _Plan:
-    budget = None if memory.sram_budget is None else memory.sram_budget - partitions - bundle.state_bytes
+    budget = _budget(bundle, memory, partitions)
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
     search = None if memory.depth_first is DepthFirst.NEVER else _cascades(whole.program, rates.core.name)
@@ -289,6 +332,11 @@ def _plan_in_budget(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: 
     if budget is not None and best.memory.nbytes > budget:
         raise _too_large(bundle, best, partitions, memory)
     return best
+
+
+def _budget(bundle: Bundle, memory: MemoryOptions, partitions: int) -> int | None:
+    """Return the bytes that a plan may take, None without a budget."""
+    return None if memory.sram_budget is None else memory.sram_budget - partitions - bundle.state_bytes
 
 
 @lru_cache(maxsize=2)

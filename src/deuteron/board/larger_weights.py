@@ -6,7 +6,7 @@ large, and need no unpacking. Forms that save the most instructions per byte get
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -23,7 +23,8 @@ from deuteron.operators.cortex_m import (
     winograd_bytes,
 )
 
-_WEIGHTS, _KERNEL_SUM = 1, 4
+WEIGHTS, KERNEL_SUM = 1, 4
+"""Inputs of a convolution."""
 
 
 class Form(StrEnum):
@@ -94,13 +95,14 @@ def applied(bundle: Bundle, choices: Sequence[LargerWeights]) -> Bundle:
     """Return the bundle with these steps in these forms; the scratch of Winograd's is in an additional memory."""
     if not choices:
         return bundle
+    by_winograd = [at for choice in choices if choice.form is Form.WINOGRAD for at in choice.steps]
+    records = {at: WinogradConvolutionParams(*astuple(record_of(bundle.steps[at]))) for at in by_winograd}
+    bundle, added = with_scratch(bundle, map(winograd_bytes, records.values()))
+    scratch = dict(zip(records, added, strict=True))
     values, constants, steps = list(bundle.values), list(bundle.constants), list(bundle.steps)
     operators = tuple(dict.fromkeys((*bundle.operators, *(choice.form.function for choice in choices))))
-    scratch, used = len(bundle.memories) - 1, 0
-    values = [replace(v, memory=v.memory + (scratch <= v.memory < MEMORY_CONSTANT)) for v in values]
     for choice in choices:
-        first = bundle.steps[choice.steps[0]]
-        weights = _weights(bundle, first, _record(first))
+        weights = weights_of(bundle, bundle.steps[choice.steps[0]])
         larger = winograd.transformed(weights) if choice.form is Form.WINOGRAD else _of_16_bits(weights)
         constants.append(larger.tobytes())
         memory, order = MEMORY_CONSTANT + len(constants) - 1, tuple(range(larger.ndim))
@@ -108,19 +110,31 @@ def applied(bundle: Bundle, choices: Sequence[LargerWeights]) -> Bundle:
         read, index = len(values) - 1, operators.index(choice.form.function)
         for at in choice.steps:
             step = bundle.steps[at]
-            inputs, outputs = (*step.inputs[:_WEIGHTS], read, *step.inputs[_WEIGHTS + 1 :]), step.outputs
-            if choice.form is Form.WINOGRAD:
-                size = winograd_bytes(_record(step))
-                values.append(Value(scratch, used, size, ElementType.U8, (size,), (0,), "scratch memory"))
-                used += -(-size // ALIGNMENT) * ALIGNMENT
-                outputs = (len(values) - 1, outputs[-1])
-            steps[at] = replace(step, index=index, inputs=inputs, outputs=outputs)
-    own = Memory(used, "scratch memory of single steps")
-    memories = (*bundle.memories[:scratch], own, *bundle.memories[scratch:])
-    return _without_unread(replace(
-        bundle, values=tuple(values), constants=tuple(constants), steps=tuple(steps), operators=operators,
-        memories=memories,
-    ))  # fmt: skip
+            inputs = (*step.inputs[:WEIGHTS], read, *step.inputs[WEIGHTS + 1 :])
+            steps[at] = replace(step, index=index, inputs=inputs)
+            if at in records:
+                steps[at] = with_winograd(steps[at], index, records[at], scratch[at])
+    return _without_unread(
+        replace(bundle, values=tuple(values), constants=tuple(constants), steps=tuple(steps), operators=operators)
+    )
+
+
+def with_winograd(step: Step, index: int, record: WinogradConvolutionParams, scratch: int) -> Step:
+    """Return a convolution by Winograd's algorithm: the index of the operator, its parameters and scratch memory."""
+    words = tuple(word & 0xFFFFFFFF for word in record.words())
+    return replace(step, index=index, params=words, outputs=(scratch, step.outputs[-1]))
+
+
+def with_scratch(bundle: Bundle, sizes: Iterable[int]) -> tuple[Bundle, list[int]]:
+    """Return the bundle with values of so many bytes in an additional memory, and their indices."""
+    own, used = len(bundle.memories) - 1, 0
+    values = [replace(v, memory=v.memory + (own <= v.memory < MEMORY_CONSTANT)) for v in bundle.values]
+    first = len(values)
+    for size in sizes:
+        values.append(Value(own, used, size, ElementType.U8, (size,), (0,), "scratch memory"))
+        used += -(-size // ALIGNMENT) * ALIGNMENT
+    memories = (*bundle.memories[:own], Memory(used, "scratch memory of single steps"), *bundle.memories[own:])
+    return replace(bundle, values=tuple(values), memories=memories), list(range(first, len(values)))
 
 
 def _without_unread(bundle: Bundle) -> Bundle:
@@ -180,19 +194,19 @@ def _kernel(bundle: Bundle, step: Step, memory: int) -> tuple[int, ...] | None:
     """Return the shape of the kernel of a convolution with these weights, and constant kernel sums; None of others."""
     if step.kind is not StepKind.OPERATOR or bundle.operators[step.index] != CONVOLUTION:
         return None
-    sums = _values(bundle, step.inputs[_KERNEL_SUM:])
-    if bundle.values[step.inputs[_WEIGHTS]].memory != memory or any(one.memory < MEMORY_CONSTANT for one in sums):
+    sums = _values(bundle, step.inputs[KERNEL_SUM:])
+    if bundle.values[step.inputs[WEIGHTS]].memory != memory or any(one.memory < MEMORY_CONSTANT for one in sums):
         return None
-    record = _record(step)
+    record = record_of(step)
     return record.out_c, record.kernel_h, record.kernel_w
 
 
 def _candidates(bundle: Bundle, steps: tuple[int, ...], rates: Counted) -> Iterator[LargerWeights]:
     """Yield the forms of weights in which the steps that read them are faster."""
-    first, before = bundle.steps[steps[0]], bundle.values[bundle.steps[steps[0]].inputs[_WEIGHTS]].bytes
+    first, before = bundle.steps[steps[0]], bundle.values[bundle.steps[steps[0]].inputs[WEIGHTS]].bytes
     found: dict[Form, list[tuple[int, int, int]]] = {}
     for step in (bundle.steps[at] for at in steps):
-        output, record = bundle.values[step.outputs[-1]].bytes, _record(step)
+        output, record = bundle.values[step.outputs[-1]].bytes, record_of(step)
         plain = rates.work(CpuParams(CONVOLUTION, record, (output, before), 0))
         for form, own, weights in _forms(bundle, step, record):
             work = rates.work(CpuParams(form.function, own, (output, weights), 0))
@@ -210,13 +224,12 @@ def _forms(
     if interleaved_weights.fits(record):
         own = InterleavedConvolutionParams.from_words(record.words())
         yield Form.S16, own, interleaved_weights.bytes_of_16_bits(record)
-    if winograd.fits(record):
-        sums = np.frombuffer(_constant(bundle, step, _KERNEL_SUM), np.int32)
-        if winograd.is_exact(_weights(bundle, step, record), sums):
-            yield Form.WINOGRAD, WinogradConvolutionParams(*astuple(record)), winograd.nbytes(record)
+    if winograd.fits(record) and winograd.is_exact(weights_of(bundle, step), constant(bundle, step, KERNEL_SUM)):
+        yield Form.WINOGRAD, WinogradConvolutionParams(*astuple(record)), winograd.nbytes(record)
 
 
-def _record(step: Step) -> QuantizedConvolutionParams:
+def record_of(step: Step) -> QuantizedConvolutionParams:
+    """Return the parameters of a convolution."""
     return QuantizedConvolutionParams.from_words(tuple(word - (word >> 31 << 32) for word in step.params))
 
 
@@ -226,11 +239,18 @@ def _of_16_bits(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int16]:
     return interleaved_weights.of_16_bits(interleaved_weights.interleaved(weights.reshape(channels, rows, -1)))
 
 
-def _constant(bundle: Bundle, step: Step, index: int) -> bytes:
+def constant(bundle: Bundle, step: Step, index: int) -> npt.NDArray[np.int32]:
+    """Return the numbers of a constant input of a step."""
+    return np.frombuffer(_bytes(bundle, step, index), np.int32)
+
+
+def weights_of(bundle: Bundle, step: Step) -> npt.NDArray[np.int8]:
+    """Return the weights of a convolution [out_c, kernel_h, kernel_w, in_c / groups]."""
+    record = record_of(step)
+    data = np.frombuffer(_bytes(bundle, step, WEIGHTS), np.int8)
+    return data.reshape(record.out_c, record.kernel_h, record.kernel_w, -1)
+
+
+def _bytes(bundle: Bundle, step: Step, index: int) -> bytes:
     value = bundle.values[step.inputs[index]]
     return bundle.constants[value.memory - MEMORY_CONSTANT][value.offset : value.offset + value.bytes]
-
-
-def _weights(bundle: Bundle, step: Step, record: QuantizedConvolutionParams) -> npt.NDArray[np.int8]:
-    data = _constant(bundle, step, _WEIGHTS)
-    return np.frombuffer(data, np.int8).reshape(record.out_c, record.kernel_h, record.kernel_w, -1)

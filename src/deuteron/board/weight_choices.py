@@ -24,6 +24,23 @@ def lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
         )
 
 
+def transformed_lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
+    """Yield the layers whose weights each run transforms, if there are any."""
+    if not arena.transformed:
+        return
+    before, after = (sum(choice.instructions[i] for choice in arena.transformed) for i in range(2))
+    yield (
+        f"Winograd's algorithm, with weights transformed in free SRAM: {before:,} -> {after:,} instructions (estimated)"
+    )
+    ops = _ops(manifest)
+    for choice in arena.transformed:
+        name, source = _named(ops.get(choice.instruction), choice.instruction)
+        yield (
+            f"  {name}: {choice.scratch:,} B of scratch, "
+            f"{choice.instructions[0]:,} -> {choice.instructions[1]:,} instructions{source}"
+        )
+
+
 def compressed_lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
     """Yield the compressed weights, if there are any: bytes, and the work to decompress them in each run."""
     if not arena.compressed:

@@ -126,6 +126,8 @@ class Explanation:
         if self.arena:
             larger = list(weight_choices.lines(self.arena, self.manifest))
             yield from ("", *larger) if larger else ()
+            transformed = list(weight_choices.transformed_lines(self.arena, self.manifest))
+            yield from ("", *transformed) if transformed else ()
             compressed = list(weight_choices.compressed_lines(self.arena, self.manifest))
             yield from ("", *compressed) if compressed else ()
             packed = list(weight_choices.packed_lines(self.arena.bundle, self.manifest))

@@ -217,7 +217,7 @@ static void two_tiles(const work_t *work, dtn_cm_tile_t one, dtn_cm_tile_t other
         transform_tiles(work, &one, is_single ? &one : &other);
     }
     for (size_t first = layer->first; first < layer->end;) {
-        const size_t count = dtn_cm_winograd_group(first, outputs);
+        const size_t count = dtn_cm_winograd_group(first, outputs, layer->most);
         /* A pointer to either function would leave the stack's bound unknown. */
         if (count == 3) {
             dtn_dsp_three_channels(work->tiles, weights, work->sums, work->fours);

@@ -96,7 +96,7 @@ void dtn_cm_convolve_winograd(const dtn_cm_winograd_t *layer, void *scratch)
     for (dtn_cm_tile_t tile = {0, 0, 0}; tile.b < p->batches; tile = dtn_cm_next_tile(p, tile)) {
         transform_tile(layer, tile, transformed);
         for (size_t first = layer->first; first < layer->end;) {
-            const size_t count = dtn_cm_winograd_group(first, outputs);
+            const size_t count = dtn_cm_winograd_group(first, outputs, layer->most);
             const int16_t *weights = layer->weights + (first - layer->first) * of_channel;
             for (size_t i = 0; i < count && first + i < outputs; i++) {
                 tile_outputs(layer, tile, transformed, weights, count, i, first + i);

@@ -44,6 +44,7 @@ class ArenaPlanning:
         for tensor in () if state is None else state.tensors:
             yield f"  state: {tensor.name or 'a tensor'}, {tensor.bytes:,} B"
         yield from weight_choices.lines(self.arena, self.manifest)
+        yield from weight_choices.transformed_lines(self.arena, self.manifest)
         yield from weight_choices.compressed_lines(self.arena, self.manifest)
         yield from weight_choices.packed_lines(self.arena.bundle, self.manifest)
         yield from self.details()
@@ -117,6 +118,7 @@ class ArenaPlanning:
             "flash": self.manifest.options.memory.flash_budget,
             "constants": constant_bytes(self.arena.bundle, inner_of(self.manifest.target)),
             "larger_weights": [asdict(choice) for choice in self.arena.larger],
+            "transformed_weights": [choice.to_json() for choice in self.arena.transformed],
             "compressed_weights": [choice.to_json() for choice in self.arena.compressed],
             "packed_weights": [asdict(layer) for layer in packed_weights.layers(self.arena.bundle)],
             "memory": asdict(self.arena.memory),

@@ -26,7 +26,7 @@ def with_estimates(build: Build, profile: record.Profile, core_hz: int, *, has_n
     hz = profile.stream.clock.hz
     on_cpu = tuple(
         record.Estimate(-1, index, cycles if counts else round(cycles * hz / core_hz))
-        for index, cycles in _of_operators(build.manifest)
+        for index, cycles in _of_operators(build)
     )
     on_npu = tuple(_of_partitions(build, hz)) if has_npu else ()
     basis = [_assumption(build.manifest, 0 if counts else core_hz)] if on_cpu else []
@@ -42,8 +42,9 @@ def _assumption(manifest: Manifest, core_hz: int) -> str:
     return f"estimates of the CPU: instructions of a {core}{rate}"
 
 
-def _of_operators(manifest: Manifest) -> Iterator[tuple[int, int]]:
+def _of_operators(build: Build) -> Iterator[tuple[int, int]]:
     """Yield the number and the estimated cycles of operators on the CPU whose work no other operator shares."""
+    manifest, arena = build.manifest, build.arena.arena if build.arena else None
     cpu = targets.load(manifest.target).cpu
     if cpu.operators is not CpuOperators.CORTEX_M:
         return
@@ -51,11 +52,14 @@ def _of_operators(manifest: Manifest) -> Iterator[tuple[int, int]]:
     nodes = {node.name: node for node in manifest.nodes}
     shared = Counter(op.computes for op in manifest.cpu_ops)
     is_compressed = manifest.options.memory.weights_compression is WeightsCompression.AUTO
+    transformed = {choice.instruction: choice.instructions[1] for choice in (arena.transformed if arena else ())}
     for index, op in enumerate(manifest.cpu_ops):
         node = nodes.get(op.computes)
         if node is not None and node.work.multiplies and is_compressed:
             continue  # what is measured includes the decompression of weights
-        if node is None:
+        if not transformed.keys().isdisjoint(op.instructions):
+            cycles = core.call.value + sum(transformed.get(at, 0) for at in op.instructions)
+        elif node is None:
             cycles = core.instructions(op.work, op.elements)
         elif shared[op.computes] == 1:
             cycles = core.instructions(node.work, node.elements, node.terms)

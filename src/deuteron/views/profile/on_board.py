@@ -71,7 +71,7 @@ def profile(
     received = board.read(report.packets, build.program_sha256, PACKETS)
     stream = stream_of(build, received.packets, PACKETS)
     running = replace(build, sections=_sections(built.record), arena=arena_planning(build.directory))
-    made_here = with_estimates(build, builds.profile(running, name, stream), 0, has_npu=False)
+    made_here = with_estimates(running, builds.profile(running, name, stream), 0, has_npu=False)
     stand_in = (_STAND_IN,) if built.record.sizes.module("stand_in").total else ()
     return BoardProfile(made_here, report.packets, (*received.warnings, *stand_in))
 

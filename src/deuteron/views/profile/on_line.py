@@ -59,6 +59,6 @@ def profile(
     profiled = builds.profile(running, identity.board, on_board.stream_of(build, received.packets, options.name))
     has_npu = not (identity.is_npu_emulated or identity.counts_instructions)
     if identity.core_hz:  # without the core's rate, cycles are no time
-        profiled = with_estimates(build, profiled, identity.core_hz, has_npu=has_npu)
+        profiled = with_estimates(running, profiled, identity.core_hz, has_npu=has_npu)
     emulated = (NPU_EMULATED,) if identity.is_npu_emulated else ()
     return BoardProfile(profiled, sent, (*received.warnings, *emulated))
