@@ -219,7 +219,8 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
             pairs = interleaved_weights.of_16_bits(pairs)
         return Call("dtn_cm_interleaved_conv2d", (x, pairs, multipliers, shifts, folded), own, 0, expected, macs)
     if layer.winograd:
-        own = WinogradConvolutionParams(*astuple(params), *layer.passes)
+        channels, keeps_tiles = layer.passes
+        own = replace(WinogradConvolutionParams(*astuple(params)), channels=channels, keeps_tiles=keeps_tiles)
         inputs = (x, weights if own.channels else winograd.transformed(weights), multipliers, shifts, folded)
         return Call("dtn_cm_winograd_conv2d", inputs, own, winograd_bytes(own), expected, macs)
     function = "dtn_cm_quantized_depthwise_conv2d" if layer.depthwise else "dtn_cm_quantized_conv2d"

@@ -2,8 +2,8 @@
 
 The networks are MLPerf Tiny's, built for `cortex-m33`, `cortex-m55` and `imxrt700` and run on the emulated boards,
 which have no NPU: its programs run on the processor there. For the processors they are built with int16 activations,
-too. For the M33 they are also built with a flash budget of 1 MiB, within which layers get larger weights to be faster,
-or with an SRAM budget of 80 KiB, within which runs transform the weights. Each has a bar.
+too. For the M33 they are also built with a flash budget of 1 MiB, within which layers get larger weights to be faster.
+ResNet-8 is also built with an SRAM budget of 80 KiB, within which runs transform the weights. Each has a bar.
 Outputs must be the host's bit for bit. Instructions are counted by the emulator, one per instruction whatever a core
 would need for it.
 

@@ -36,7 +36,7 @@ def both(
     """The outputs of both operators; inputs are those of quantized_conv2d."""
     output = np.full((p.batches, p.out_h, p.out_w, p.out_c), 85, np.int8)
     x, weights, *others = inputs
-    own = WinogradConvolutionParams(*astuple(p), channels, keeps_tiles)
+    own = replace(WinogradConvolutionParams(*astuple(p)), channels=channels, keeps_tiles=keeps_tiles)
     if not channels:
         weights = winograd.transformed(weights.astype(np.int8))
         assert weights.nbytes == winograd.nbytes(p)
@@ -113,7 +113,7 @@ def test_other_passes_are_refused(c_operators: OperatorLibrary, passes: tuple[in
     p = params((6, 6, 4), 4, (1, 1))
     x, weights, numbers = np.zeros((1, 6, 6, 4), np.int8), np.zeros((4, 3, 3, 4), np.int8), np.zeros(4, np.int32)
     for channels, keeps_tiles in ((6, 1), passes):
-        own = WinogradConvolutionParams(*astuple(p), channels, keeps_tiles)
+        own = replace(WinogradConvolutionParams(*astuple(p)), channels=channels, keeps_tiles=keeps_tiles)
         size = winograd_bytes(replace(own, channels=max(0, channels)))
         read = weights if channels else winograd.transformed(weights)
         call = ("winograd_conv2d", (x, read, numbers, numbers, numbers), own, np.zeros((1, 6, 6, 4), np.int8))

@@ -29,7 +29,7 @@ static size_t pairs_of(const params_t *p)
     return p->keeps_tiles == 1 ? dtn_cm_winograd_pairs(&p->windows) : 1;
 }
 
-/* True if the weights have their bytes, and scratch memory has room for those that are transformed in each run. */
+/* True if the weights have their bytes, and scratch memory holds those that each run transforms. */
 static bool has_weights(const dtn_operator_call_t *call, const params_t *p)
 {
     const dtn_cm_windows_t *windows = &p->windows;
@@ -42,7 +42,8 @@ static bool has_weights(const dtn_operator_call_t *call, const params_t *p)
         return false;
     }
     if (p->channels != 0) {
-        return weights->type == DTN_TYPE_S8 && dtn_cm_has_size(weights, DTN_CM_LIST(windows->out_c, 3, 3, windows->in_c));
+        return weights->type == DTN_TYPE_S8 &&
+               dtn_cm_has_size(weights, DTN_CM_LIST(windows->out_c, 3, 3, windows->in_c));
     }
     const int32_t fours = (int32_t)dtn_cm_winograd_fours(inputs);
     const int32_t channel = 4 * DTN_CM_TILE_PRODUCTS * (int32_t)sizeof(int16_t);

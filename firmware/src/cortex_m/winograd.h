@@ -35,11 +35,11 @@ enum {
 /** The inverse of 9 modulo 2^32. */
 #define DTN_CM_INVERSE_OF_9 UINT32_C(0x38E38E39)
 
-/** What becomes of the transformed inputs of a layer whose output channels are computed in several passes. */
+/** The use of transformed inputs in a pass over some output channels of a layer. */
 typedef enum {
-    DTN_CM_TILES_DROPPED, /**< each pass transforms them again */
-    DTN_CM_TILES_WRITTEN, /**< scratch memory has those of all tiles after the pass */
-    DTN_CM_TILES_READ,    /**< scratch memory has them */
+    DTN_CM_TILES_DROPPED, /**< the pass transforms them, and keeps none */
+    DTN_CM_TILES_WRITTEN, /**< the pass transforms them, and keeps those of all tiles in scratch memory */
+    DTN_CM_TILES_READ,    /**< the pass reads them from scratch memory */
 } dtn_cm_tiles_t;
 
 /**

@@ -240,8 +240,8 @@ def _with_transformed_weights(
     limit = arena.memory.nbytes if budget is None else budget
     live = _live_bytes(bundle, arena.memory)
     for share in SHARES:
-        room = {at: int(share * (limit - nbytes)) for at, nbytes in live.items()}
-        choices = transformed_weights.chosen(bundle, rates, room)
+        free = {at: int(share * (limit - nbytes)) for at, nbytes in live.items()}
+        choices = transformed_weights.chosen(bundle, rates, free)
         if sum(choice.saved for choice in choices) < transformed_weights.LEAST_SAVED * arena.instructions[0]:
             break
         made = transformed_weights.applied(bundle, choices)

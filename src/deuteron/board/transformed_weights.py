@@ -58,8 +58,8 @@ class TransformedWeights:
         }
 
 
-def chosen(bundle: Bundle, rates: Counted, room: Mapping[int, int]) -> list[TransformedWeights]:
-    """Return the steps that are faster so, each in the form that is the fastest within its bytes of room."""
+def chosen(bundle: Bundle, rates: Counted, free: Mapping[int, int]) -> list[TransformedWeights]:
+    """Return the steps that are faster so, each in the form that is the fastest within its free bytes."""
     found: list[TransformedWeights] = []
     for at, plain, forms in _candidates(bundle, rates):
         step = bundle.steps[at]
@@ -67,7 +67,7 @@ def chosen(bundle: Bundle, rates: Counted, room: Mapping[int, int]) -> list[Tran
         made: list[TransformedWeights] = []
         for own in forms:
             scratch = winograd_bytes(own)
-            if scratch <= room[at]:
+            if scratch <= free[at]:
                 work = rates.work(CpuParams(WINOGRAD, own, (output, weights), 0))
                 made.append(TransformedWeights(at, step.instruction, own, scratch, (plain, work)))
         fastest = min(made, key=lambda choice: (choice.instructions[1], choice.scratch), default=None)
@@ -104,7 +104,6 @@ def _forms(record: QuantizedConvolutionParams) -> Iterator[WinogradConvolutionPa
     """Yield the forms of a step: all channels at once, or in so many parts, or in groups with kept inputs."""
     whole = max(3, sum(winograd.groups(record.out_c)))
     sizes = {min(whole, 3 * -(-record.out_c // (3 * parts))) for parts in range(1, -(-record.out_c // 3) + 1)}
-    for channels in sorted(sizes | {whole}):
-        yield WinogradConvolutionParams(*astuple(record), channels, 0)
-    for channels in (2, 3):
-        yield WinogradConvolutionParams(*astuple(record), channels, 1)
+    own = WinogradConvolutionParams(*astuple(record))
+    yield from (replace(own, channels=channels) for channels in sorted(sizes | {whole}))
+    yield from (replace(own, channels=channels, keeps_tiles=1) for channels in (2, 3))
