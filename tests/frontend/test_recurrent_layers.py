@@ -101,6 +101,8 @@ def test_layers_become_one_operator_that_equals_the_quantized_model(tmp_path: Pa
     layers = {"everything": (4, 2, 3), "finals": (1, 1, 1), "streaming": (2, 1, 0)}[name]
     assert tuple(found.count(f"deuteron::{kind}") for kind in ("lstm", "gru", "rnn")) == layers
     assert len(found) < 60
+    multiplied = {"everything": 18 * 15 * (16 + 5 + 5 + 5), "finals": 7 * 24 * (6 + 8), "streaming": 24 * (8 + 8)}[name]
+    assert sum(node.terms for node in build.manifest.nodes if node.op == "deuteron::gru") == multiplied
     reference = saved.load(tmp_path / "build" / "reference.pt2")
     ran = list(reference.steps(batches)) if name == "streaming" else [reference.run(one) for one in batches]
     with torch.no_grad():

@@ -121,7 +121,7 @@ def _checked(exported: object, example_inputs: object, arch: Arch, options: Buil
     outputs = manifest.quality.outputs
     sqnr = min((output.sqnr for output in outputs if output.channels and not output.constant), default=None)
     is_portable = arch.cpu.operators is CpuOperators.PORTABLE
-    notes = (*_slow(manifest), *_lossy(sqnr), *manifest.warnings)
+    notes = (*_slow(manifest, f"{arch.name}cm"), *_lossy(sqnr), *manifest.warnings)
     return TargetCheck(arch.name, Outcome.BUILDS, npu, len(nodes) - npu, is_portable, sqnr, notes=notes)
 
 
@@ -135,13 +135,14 @@ def _refused(target: str, error: DeuteronError) -> TargetCheck:
     return TargetCheck(target, outcome, message=error.message, where=error.where, hint=error.hint)
 
 
-def _slow(manifest: Manifest) -> Iterator[str]:
-    """Yield a note about lines that become many operators."""
+def _slow(manifest: Manifest, other: str) -> Iterator[str]:
+    """Yield a note about lines that become many operators; `other` is the target whose CPU has operators of its own."""
     lines = Counter(str(node.source[0]) for node in manifest.nodes if node.source)
     many = [(line, count) for line, count in lines.most_common(_LISTED) if count >= _MANY]
     if many:
         listed = ", ".join(f"{line} becomes {count} operators" for line, count in many)
-        yield f"slow: {listed}"
+        on_other = f"; on `{other}` the CPU computes each recurrent layer" if other in archs.names() else ""
+        yield f"slow: {listed}{on_other}"
 
 
 def _lossy(sqnr: float | None) -> Iterator[str]:

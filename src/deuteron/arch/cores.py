@@ -57,6 +57,7 @@ class Work(Enum):
     INT16_TABLE = "wide_table"
     INT16_POOL = "wide_pool"
     REQUANTIZE = "requantize"  # between 8 and 16 bits
+    RECURRENT = "recurrent"  # a recurrent layer, whose instructions are not counted
     NOTHING = "nothing"  # a view, or fused into the operator before
     UNKNOWN = "unknown"  # not counted
 
@@ -64,7 +65,7 @@ class Work(Enum):
     def multiplies(self) -> bool:
         """True if its terms are multiply-accumulates."""
         narrow = (Work.CONVOLUTION, Work.WINOGRAD, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
-        return self in (*narrow, Work.INT16_LAYER, Work.INT16_DEPTHWISE)
+        return self in (*narrow, Work.INT16_LAYER, Work.INT16_DEPTHWISE, Work.RECURRENT)
 
 
 class InnerWork(Enum):

@@ -64,6 +64,9 @@ _BY_ELEMENTS: Mapping[str, Work] = {
     "upsample_bilinear2d": Work.RESIZE,
     "table": Work.TABLE,
 }
+_RECURRENT = frozenset({"gru", "lstm", "rnn"})
+"""Layers of our own whose operands are the input, all weights, and what both sums of each gate start from."""
+
 _INT16: Mapping[Work, Work] = {
     **dict.fromkeys((Work.CONVOLUTION, Work.POINTS, Work.LINEAR), Work.INT16_LAYER),
     **dict.fromkeys((Work.DEPTHWISE, Work.APART), Work.INT16_DEPTHWISE),
@@ -149,6 +152,10 @@ def _narrow_work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, in
     results, moved = _value(node).numel(), _nbytes(_written(node))
     if multiplies := _macs(node):
         return _matrix_work(node), results, multiplies
+    if base in _RECURRENT:
+        x, weights, starts = (_value(arg) for arg in node.all_input_nodes[:3])
+        rows = x.numel() // x.shape[-1]
+        return Work.RECURRENT, rows * starts.numel() // 2, rows * weights.numel()
     if base in _POOLS:
         first = _value(node.all_input_nodes[0])
         window = cast("Sequence[int]", node.args[1]) if base.endswith(("pool2d", "indices")) else ()

@@ -143,7 +143,8 @@ class Explanation:
         known = [cost for cost in self.costs.nodes.values() if cost is not None]
         if share.runs_on != "cpu" or not known:
             return "not known"
-        return f"{sum(known):,}  {share.kind}, and {share.operators - len(known)} not counted"
+        unknown = {node.op for node in self.manifest.nodes if self.costs.nodes.get(node.name, 0) is None}
+        return f"{sum(known):,}  {share.kind}; not counted: {', '.join(sorted(unknown))}"
 
     def _dead_channel_lines(self) -> Iterator[str]:
         layers = self.manifest.dead_channels
