@@ -6,7 +6,7 @@ from deuteron.arch import cores, targets
 from deuteron.arch.cores import InnerWork, Work
 from deuteron.arch.targets import Certainty, CpuOperators
 
-UNCOUNTED = {Work.NOTHING, Work.UNKNOWN}
+UNCOUNTED = {Work.NOTHING, Work.UNKNOWN, Work.RECURRENT}
 
 
 @pytest.mark.parametrize("name", [n for n in targets.names() if targets.load(n).cpu.operators is CpuOperators.CORTEX_M])

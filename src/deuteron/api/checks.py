@@ -136,7 +136,7 @@ def _refused(target: str, error: DeuteronError) -> TargetCheck:
 
 
 def _slow(manifest: Manifest, other: str) -> Iterator[str]:
-    """Yield a note about lines that become many operators; `other` is the target whose CPU has operators of its own."""
+    """Yield a note about lines that become many operators; `other` is the target with operators on the CPU."""
     lines = Counter(str(node.source[0]) for node in manifest.nodes if node.source)
     many = [(line, count) for line, count in lines.most_common(_LISTED) if count >= _MANY]
     if many:
