@@ -146,6 +146,22 @@ def test_an_operator_that_is_defined_meanwhile_is_listed() -> None:
         assert composite(namespace) == {namespace.first.default, namespace.second.default}
 
 
+def test_kernels_are_registered_as_pytorch_registers_them() -> None:
+    operator, key = torch.ops.aten.hardswish.default, torch._C.DispatchKey.AutogradXLA
+    with upstream.converter(BuildOptions()), upstream_caches.active():
+        operator._dispatch_cache[key] = key
+        try:
+            assert operator.py_impl(key)(nn.functional.hardswish) is nn.functional.hardswish
+            assert operator.py_kernels[key] is nn.functional.hardswish
+            assert key not in operator._dispatch_cache
+            with pytest.raises(RuntimeError, match="Trying to override a python impl"):
+                operator.py_impl(key)(nn.functional.hardswish)
+        finally:
+            del operator.py_kernels[key]
+        with pytest.raises(AssertionError, match="register a mode"):
+            operator.py_impl(torch._C.DispatchKey.Python)(nn.functional.hardswish)
+
+
 def test_what_quantizing_gives_is_kept() -> None:
     arguments, tensors = (0.5, 3, -128, 127, torch.int8), (X, X + 1, X.t(), X + 2)
     with upstream.converter(BuildOptions()), upstream_caches.active(), FakeTensorMode() as mode:
