@@ -102,7 +102,7 @@ def test_every_module_is_in_a_room():
 
 def test_a_module_imports_only_what_its_room_may():
     wrong = []
-    for module, (line, name) in ((module, found) for module in MODULES for found in imports(module)):
+    for module, (line, name) in ((one, found) for one in MODULES for found in imports(one)):
         room = room_of(module)
         top, _, rest = name.partition(".")
         other = room_of(rest)

@@ -47,7 +47,7 @@ X = torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4)
 def settled(function, x: Tensor = X) -> fx.GraphModule:
     """The exported function without casts; it gives what it gave."""
     with upstream_caches.exporting():
-        model = torch.export.export(Applies(function), (x,), strict=True).module(check_guards=False)
+        model = torch.export.export(Applies(function), (x,), strict=False).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     casts.remove_identity_casts(model)
     found, wanted = model(x), function(x)
