@@ -30,7 +30,7 @@ FITTING = [example.name for example in api.REFERENCES if example.name != "mobile
 
 RUNS = [(name, board) for board in boards.names() for name in (*SMALL, *FITTING)]
 KINDS = [
-    *((name, "an505") for name in (*SMALL[::2], "digits", "ds_cnn")),
+    *((name, "an505") for name in (*SMALL[::2], "digits")),
     *((name, board) for name in ("two_fetched", "view", "digits") for board in ("an500", "an547")),
 ]
 """Each edge of a partition on one board, and each kind of memory on the others."""
