@@ -101,7 +101,7 @@ PARTS: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
 
 
 class Parts(nn.Module):
-    """All parts, each with an input of its own."""
+    """All parts, each with a separate input."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -41,6 +41,9 @@ AUTO_FUNCTIONALIZED = PrivateName(
     "torch._inductor.fx_passes.post_grad", "decompose_auto_functionalized", "loads PyTorch's compiler when used", True
 )
 LOAD_YAML = PrivateName("ruamel.yaml.main", "YAML.load", "reads tables of operators with libyaml", True)
+SERIALIZER_TYPING = PrivateName(
+    "torch._export.serde.serialize", "typing", "finds the types of a class's fields once per file", True
+)
 HISTOGRAM_SEARCH = PrivateName(
     "torchao.quantization.pt2e.observer",
     "HistogramObserver._non_linear_param_search",
