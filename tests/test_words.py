@@ -99,30 +99,31 @@ def c_files() -> list[Path]:
     return [file for file in files if "build" not in file.relative_to(ROOT).parts]
 
 
-def modules() -> list[Path]:
-    """The Python files of `SOURCES`."""
-    roots = [ROOT / name for name in SOURCES]
-    files = [file for root in roots for file in ([root] if root.is_file() else sorted(root.rglob("*.py")))]
+def modules(root: Path) -> list[Path]:
+    """The Python files of one of `SOURCES`."""
+    files = [root] if root.is_file() else sorted(root.rglob("*.py"))
     assert files
     return files
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_is_in_plain_words(page: Path):
-    found = list(faults(page.read_text("utf-8")))
+@pytest.mark.parametrize("folder", sorted({page.parent.relative_to(ROOT) for page in PAGES}), ids=str)
+def test_pages_are_in_plain_words(folder: Path):
+    pages = [page for page in PAGES if page.parent == ROOT / folder]
+    found = [f"{page}: {fault}" for page in pages for fault in faults(page.read_text("utf-8"))]
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("module", modules(), ids=lambda module: str(module.relative_to(ROOT)))
-def test_docstrings_are_in_plain_words(module: Path):
-    found = [f"{module}:{line}: {fault}" for line, text in docstrings(module) for fault in faults(text)]
-    assert not found, "\n".join(found)
+@pytest.mark.parametrize("folder", SOURCES)
+def test_docstrings_are_in_plain_words(folder: str):
+    texts = ((module, *found) for module in modules(ROOT / folder) for found in docstrings(module))
+    wrong = [f"{module}:{line}: {fault}" for module, line, text in texts for fault in faults(text)]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("file", c_files(), ids=lambda file: str(file.relative_to(ROOT)))
-def test_comments_of_c_are_in_plain_words(file: Path):
-    found = [f"{file}:{line}: {fault}" for line, text in comments(file) for fault in faults(text)]
-    assert not found, "\n".join(found)
+def test_comments_of_c_are_in_plain_words():
+    texts = ((file, *found) for file in c_files() for found in comments(file))
+    wrong = [f"{file}:{line}: {fault}" for file, line, text in texts for fault in faults(text)]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize(

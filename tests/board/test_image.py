@@ -30,7 +30,7 @@ FITTING = [example.name for example in api.REFERENCES if example.name != "mobile
 
 RUNS = [(name, board) for board in boards.names() for name in (*SMALL, *FITTING)]
 KINDS = [
-    *((name, "an505") for name in (*SMALL[::2], "digits", "ds_cnn")),
+    *((name, "an505") for name in (*SMALL[::2], "digits")),
     *((name, board) for name in ("two_fetched", "view", "digits") for board in ("an500", "an547")),
 ]
 """Each edge of a partition on one board, and each kind of memory on the others."""
@@ -141,7 +141,7 @@ def test_a_board_without_a_dma_is_not_asked_for_one(built: Built):
     )
 
 
-@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+@pytest.mark.parametrize("board", full.first(BOARDS, 1), ids=lambda board: board.name)
 def test_the_stack_is_as_large_as_asked_for(board: Board, built: Built, make: Make):
     taken = record.read(make("two", board)).stack.bytes
     firmware, report = check(built("two"), make("two", board, FirmwareOptions(stack=taken)), board, samples=1)
@@ -297,7 +297,7 @@ def test_sizes_add_up_to_the_image(board: Board, make: Make):
     assert modules == {*size.MODULES} - {"application", "harness", "messages", "profile", "stand_in", size.NPU_DRIVER}
 
 
-@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+@pytest.mark.parametrize("board", full.first(BOARDS, 1), ids=lambda board: board.name)
 def test_only_the_kernels_that_are_called_are_linked_unless_all_are_asked_for(board: Board, make: Make):
     selected, everything = (record.read(make("two", board, FirmwareOptions(kernels))) for kernels in Kernels)
     for firmware in (selected, everything):

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests import full
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, library
@@ -120,7 +121,7 @@ def test_what_the_header_declares_stands_where_it_says() -> None:
             assert re.search(rf"^(\w+ {function}\(|{is_renamed})", text, re.MULTILINE), (inner, file)
 
 
-@pytest.mark.parametrize(("flags", "inner"), PROCESSORS.items())
+@pytest.mark.parametrize(("flags", "inner"), full.only(PROCESSORS.items(), *[*PROCESSORS.items()][::2]))
 def test_cmake_asks_the_compiler(flags: str, inner: str, tmp_path: Path) -> None:
     assert _chosen(tmp_path, flags) == inner
 

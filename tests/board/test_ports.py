@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benches import c_compilers
+from tests import full
 from tests.board import fetching, harness_device
 from tests.board.host import command
 from tests.board.port_images import START, build, run
@@ -54,7 +55,7 @@ SHARED = ("port/cortex_m/port.c", "port/cortex_m/startup.c", "runner/prepare.c",
 HARNESS = ("harness/frame.c", "harness/harness.c", "harness/main.c")
 
 
-@pytest.mark.parametrize("name", ["gcc", "clang"])
+@pytest.mark.parametrize("name", full.only(["gcc", "clang"], "clang"))
 @pytest.mark.parametrize("directory", PORTS, ids=lambda path: path.name)
 def test_a_port_has_no_warnings(tmp_path: Path, directory: Path, name: str) -> None:
     found = (c_compilers.gcc(),) if name == "gcc" else c_compilers.clangs()
@@ -298,7 +299,7 @@ def sizes(sources: Iterable[Source], flags: Sequence[str]) -> tuple[int, int]:
     return text + data, data + bss
 
 
-@pytest.mark.parametrize("profiling", [False, True])
+@pytest.mark.parametrize("profiling", full.only([False, True], True))
 @pytest.mark.parametrize("name", [*boards.names(), *boards.ports()])
 def test_the_harness_is_as_small_as_the_guide_says(name: str, profiling: bool) -> None:
     """At most 3 KB of code and 1 KB of RAM with the drivers of the port; events are 16 bytes for each step."""

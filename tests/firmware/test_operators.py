@@ -85,7 +85,7 @@ def operators(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Opera
 
 def executed(module: torch.nn.Module, *inputs: torch.Tensor) -> list[Array]:
     """The outputs of the module in ExecuTorch's runtime."""
-    program = to_edge(torch.export.export(module.eval(), inputs, strict=True)).to_executorch()
+    program = to_edge(torch.export.export(module.eval(), inputs, strict=False)).to_executorch()
     method = Runtime.get().load_program(bytes(program.buffer)).load_method("forward")
     assert method is not None
     return [output.numpy().copy() for output in method.execute(inputs)]

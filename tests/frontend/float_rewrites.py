@@ -26,12 +26,16 @@ def rewritten(
     *passes: Callable[[fx.GraphModule], None],
     rtol: float = 1e-12,
     x: Tensor | None = None,
+    has_lines: bool = False,
 ) -> list[object]:
-    """The operators of the module after it was rewritten, which must not change what it gives."""
+    """The operators of the module after it was rewritten, which must not change what it gives.
+
+    PyTorch exports it in a quarter of the time if its operators need no lines of functions: with `has_lines` they have.
+    """
     torch.manual_seed(1)
     x = torch.randn(shape) if x is None else x
     with upstream_caches.exporting():
-        model = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
+        model = torch.export.export(module.eval(), (x,), strict=has_lines).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     (before,) = rewrite_equivalence.original(model, [(x,)])
     for rewrite in passes:

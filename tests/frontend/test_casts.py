@@ -47,7 +47,7 @@ X = torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4)
 def settled(function, x: Tensor = X) -> fx.GraphModule:
     """The exported function without casts; it gives what it gave."""
     with upstream_caches.exporting():
-        model = torch.export.export(Applies(function), (x,), strict=True).module(check_guards=False)
+        model = torch.export.export(Applies(function), (x,), strict=False).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     casts.remove_identity_casts(model)
     found, wanted = model(x), function(x)
@@ -107,7 +107,7 @@ def test_casts_to_another_dtype_stay_without_their_checks() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(  # other cores are lowered like the last
-    "target", full.only(["imxrt700", "imxrt700cm", "cortex-m33"], "imxrt700", "cortex-m33")
+    "target", full.only(["imxrt700", "imxrt700cm", "cortex-m33"], "imxrt700")
 )
 def test_models_with_casts_build(target: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -131,7 +131,7 @@ class Rounds(nn.Module):
         return self.fc(x.round())
 
 
-@pytest.mark.parametrize("target", ["cortex-m55", "ethos-u55-128"])
+@pytest.mark.parametrize("target", full.only(["cortex-m55", "ethos-u55-128"], "ethos-u55-128"))
 def test_the_bias_of_a_layer_that_reads_whole_numbers(target: str):
     torch.manual_seed(0)
     batches = [torch.randn(1, 8) * 200 for _ in range(16)]

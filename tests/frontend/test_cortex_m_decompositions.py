@@ -192,7 +192,7 @@ def test_weights_of_two_transposed_convolutions_are_kept_apart(first: dict[str, 
 
 def test_weights_that_are_used_twice_are_one_constant() -> None:
     layer = nn.Conv1d(4, 4, 1)
-    exported = torch.export.export(Call(lambda x, one: one(one(x)), layer), (torch.ones(SIGNAL),), strict=True)
+    exported = torch.export.export(Call(lambda x, one: one(one(x)), layer), (torch.ones(SIGNAL),), strict=False)
     model = exported.module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     decompositions.write(model)

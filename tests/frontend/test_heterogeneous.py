@@ -245,7 +245,7 @@ class Positions(nn.Module):
         return self.conv(torch.maximum(x + self.rows, self.least) * self.rows)
 
 
-@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("last", full.first([False, True], 1))
 def test_constants_of_an_images_size_lie_as_the_image_does(last: bool, tmp_path: Path) -> None:
     x = torch.randn(IMAGE)
     x = x.contiguous(memory_format=CHANNELS_LAST) if last else x
@@ -305,7 +305,7 @@ class Grouped(nn.Module):
         return torch.relu(self.conv(x))
 
 
-@pytest.mark.parametrize("target", [NPU, CPU])
+@pytest.mark.parametrize("target", full.first([NPU, CPU], 1))
 def test_convolutions_of_groups_run_on_either_side(target: str) -> None:
     found = combine(Grouped(), (1, 4, 6, 6), target=target)
     assert found.steps <= 1

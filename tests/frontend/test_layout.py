@@ -22,7 +22,7 @@ class Larger(nn.Module):
 
 def laid_out(module: nn.Module, x: Tensor) -> fx.GraphModule:
     """The exported module, all of it for the CPU."""
-    model = torch.export.export(module, (x,), strict=True).module(check_guards=False)
+    model = torch.export.export(module, (x,), strict=False).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     make_explicit(model)
     put_channels_last(model, {node.name for node in model.graph.nodes})

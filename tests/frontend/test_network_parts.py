@@ -100,18 +100,31 @@ PARTS: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("part", "shape"), PARTS)
-def test_a_part_builds_and_agrees(part: Callable[[], nn.Module], shape: tuple[int, ...], tmp_path: Path):
+class Parts(nn.Module):
+    """All parts, each with a separate input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(part() for part, _ in PARTS)
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        results: list[Tensor] = []
+        for part, x in zip(self.parts, inputs, strict=True):
+            y = part(x)
+            results += y if isinstance(y, tuple) else [y]
+        return tuple(results)
+
+
+def test_the_parts_build_and_agree(tmp_path: Path):
     torch.manual_seed(0)
-    inputs = [(torch.randn(shape),) for _ in range(4)]
-    module = part().eval()
+    inputs = [tuple(torch.randn(shape) for _, shape in PARTS) for _ in range(4)]
+    module = Parts().eval()
     api.build(module, inputs[0], target="cortex-m55", calibration=inputs, output=tmp_path / "build")
-    compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
+    given = tuple(x.numpy() for x in inputs[0])
+    compared = api.compare(tmp_path / "build", [given])
     assert compared.passed, compared.failures()
-    outputs = module(inputs[0][0])
-    wanted = outputs if isinstance(outputs, tuple) else (outputs,)
-    for value, given in zip(wanted, api.run(tmp_path / "build", (inputs[0][0].numpy(),)), strict=True):
-        assert (value - torch.as_tensor(given)).square().sum() < 0.01 * value.square().sum()
+    for value, result in zip(module(*inputs[0]), api.run(tmp_path / "build", given), strict=True):
+        assert (value - torch.as_tensor(result)).square().sum() < 0.01 * value.square().sum()
 
 
 class Undone(nn.Module):
@@ -166,7 +179,7 @@ class Shifted(nn.Module):
 
 def test_changes_of_scale_before_a_neutron_run_on_the_cpu(tmp_path: Path):
     torch.manual_seed(0)
-    inputs = [(torch.randn(4, 3, 16, 16),) for _ in range(4)]
+    inputs = [(torch.randn(3, 3, 16, 16),) for _ in range(4)]
     api.build(Shifted().eval(), inputs[0], target="imxrt700cm", calibration=inputs, output=tmp_path / "build")
     compared = api.compare(tmp_path / "build", [(inputs[0][0].numpy(),)])
     assert compared.passed, compared.failures()
@@ -189,7 +202,7 @@ class Boxes(nn.Module):
         return torch.cat(levels, 1)
 
 
-@pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u55-128cm", "imxrt700cm"], 2))
+@pytest.mark.parametrize("target", full.only(["cortex-m55", "ethos-u55-128cm", "imxrt700cm"], "ethos-u55-128cm"))
 def test_scores_beside_boxes_have_a_separate_scale(target: str, tmp_path: Path):
     torch.manual_seed(0)
     inputs = [(torch.randn(1, 2, 8, 8),) for _ in range(8)]

@@ -86,7 +86,7 @@ def test_a_pool_gives_its_result_itself() -> None:
 def test_each_reader_of_a_split_gets_its_part(sizes: int | list[int], function: Callable[..., Tensor]) -> None:
     (x, *_) = CALIBRATION
     splits = Applies(lambda x: function(*torch.split(x, sizes, 1)))
-    model = torch.export.export(splits, (x,), strict=True).module(check_guards=False)
+    model = torch.export.export(splits, (x,), strict=False).module(check_guards=False)
     with upstream.converter(BuildOptions()):
         sliced = upstream.quantizer("imxrt700", Converter.OPEN).transform_for_annotation(model)
     assert not any("split" in str(node.target) for node in sliced.graph.nodes)

@@ -7,6 +7,7 @@ import pickle
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from importlib import resources
+from pathlib import Path
 
 import pytest
 import torch
@@ -144,6 +145,33 @@ def test_an_operator_that_is_defined_meanwhile_is_listed() -> None:
         library.define("second(Tensor x) -> Tensor")
         library.impl("second", lambda x: x + 2, "CompositeImplicitAutograd")
         assert composite(namespace) == {namespace.first.default, namespace.second.default}
+
+
+def test_a_program_is_read_as_pytorch_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "program.pt2"
+    torch.export.save(torch.export.export(Mixed(), (torch.zeros(1, 3, 8, 8),)), path)
+    plain = torch.export.load(path)
+    with upstream_caches.loading():
+        short = torch.export.load(path)
+    assert str(short) == str(plain)
+    assert short.graph_signature == plain.graph_signature
+    assert [node.meta.keys() for node in short.graph.nodes] == [node.meta.keys() for node in plain.graph.nodes]
+
+
+def test_kernels_are_registered_as_pytorch_registers_them() -> None:
+    operator, key = torch.ops.aten.hardswish.default, torch._C.DispatchKey.AutogradXLA
+    with upstream.converter(BuildOptions()), upstream_caches.active():
+        operator._dispatch_cache[key] = key
+        try:
+            assert operator.py_impl(key)(nn.functional.hardswish) is nn.functional.hardswish
+            assert operator.py_kernels[key] is nn.functional.hardswish
+            assert key not in operator._dispatch_cache
+            with pytest.raises(RuntimeError, match="Trying to override a python impl"):
+                operator.py_impl(key)(nn.functional.hardswish)
+        finally:
+            del operator.py_kernels[key]
+        with pytest.raises(AssertionError, match="register a mode"):
+            operator.py_impl(torch._C.DispatchKey.Python)(nn.functional.hardswish)
 
 
 def test_what_quantizing_gives_is_kept() -> None:

@@ -62,7 +62,7 @@ def calibrated(module: nn.Module, batches: list[tuple[Tensor, ...]]) -> fx.Graph
     quantizer = heterogeneous.quantizer(
         arch, backend, heterogeneous.RejectedNodes(), Recording[Any](), lambda: batches[0]
     )
-    exported = torch.export.export(module.eval(), batches[0], strict=True).module(check_guards=False)
+    exported = torch.export.export(module.eval(), batches[0], strict=False).module(check_guards=False)
     with backend.imported(), quiet():
         model = prepare_pt2e(exported, quantizer)
         calibrate(model, batches)
@@ -156,7 +156,7 @@ def test_a_layer_without_inputs_keeps_its_nearest_weights() -> None:
 )
 def test_moments_give_the_error_of_a_layer(layer: nn.Module, shape: tuple[int, ...]) -> None:
     x = torch.randn(shape, generator=GENERATOR)
-    exported = torch.export.export(layer.eval(), (x,), strict=True).module()
+    exported = torch.export.export(layer.eval(), (x,), strict=False).module()
     name = next(node.name for node in exported.graph.nodes if node.op == "call_function")
     weight, groups = layer.weight.detach(), getattr(layer, "groups", 1)
     ((_, moments),) = learned_rounding.measured(exported, {name: (groups, weight[0].numel())}, [(x,)])

@@ -81,7 +81,7 @@ def test_filters_that_two_layers_have_stay_one() -> None:
 
 
 @pytest.mark.parametrize("table", ["table", "w0[0:16]", "b0[16:32]", "r0[0:16]'"])
-@pytest.mark.parametrize("factors", [1, WIDTH])
+@pytest.mark.parametrize("factors", full.first([WIDTH, 1], 1))
 def test_a_constant_called_like_a_piece_keeps_its_bytes(table: str, factors: int) -> None:
     program = _layers(share=True, factors=factors, table=table)
     x = _bytes(7, WIDTH)

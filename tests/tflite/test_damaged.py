@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests import full
 from tests.tflite.damaged import SEEDS, damaged
 
 from deuteron.errors import DeuteronError
@@ -9,7 +10,7 @@ from deuteron.runtime.tflite_model import prepare
 from deuteron.tflite.cortex_m import lower
 
 
-@pytest.mark.parametrize("first", range(0, 3000, 500))
+@pytest.mark.parametrize("first", full.first(range(0, 3000, 500), 3))
 def test_damage_is_refused_or_taken(first: int) -> None:
     refused = 0
     for seed in range(first, first + 500):

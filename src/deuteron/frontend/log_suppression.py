@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 
 
 @contextmanager
@@ -19,16 +20,18 @@ def quiet() -> Generator[None]:
     disabled = logging.root.manager.disable
     with (
         warnings.catch_warnings(),
-        tempfile.TemporaryFile("w") as nowhere,
+        Path(os.devnull).open("w") as nowhere,
         redirect_stdout(nowhere),
         redirect_stderr(nowhere),
     ):
         warnings.simplefilter("ignore")
-        logging.disable(logging.ERROR)
+        if disabled < logging.ERROR:  # each change makes all loggers forget what they found
+            logging.disable(logging.ERROR)
         try:
             yield
         finally:
-            logging.disable(disabled)
+            if logging.root.manager.disable != disabled:
+                logging.disable(disabled)
             for handler in list(logging.root.handlers):  # Python makes one when nothing has been set up
                 if getattr(handler, "stream", None) is sys.stderr:
                     logging.root.removeHandler(handler)

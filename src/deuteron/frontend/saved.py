@@ -15,6 +15,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.errors import FormatError, InputError
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.cortex_m.custom_ops import library
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.log_suppression import quiet
@@ -109,7 +110,8 @@ def load(path: Path) -> Reference:
             importlib.import_module(name)
         library.load()
         try:
-            program = torch.export.load(path)
+            with upstream_caches.loading():
+                program = torch.export.load(path)
             module = program.module(check_guards=False)
         except _UNREADABLE as e:
             raise FormatError(
@@ -124,7 +126,7 @@ def read(path: Path) -> ExportedProgram:
     Raises:
         InputError: it is damaged, or of another release of PyTorch.
     """
-    with quiet():
+    with quiet(), upstream_caches.loading():
         try:
             return torch.export.load(path)
         except _UNREADABLE as e:

@@ -6,14 +6,15 @@ A shortcut whose private name is missing in a release is left out, and builds ta
 import importlib
 import inspect
 import sys
-import typing
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import ModuleType
+from functools import partial
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 from weakref import WeakSet
 
 from torch import fx
+from torch._C import DispatchKey
 from torch.export import ExportedProgram, ExportGraphSignature
 
 from deuteron.frontend.ranges import scalar_search
@@ -29,7 +30,7 @@ def active() -> Generator[None]:
         (private_apis.NXP_RECOMPILE, _traced_once),
         (private_apis.HISTOGRAM_SEARCH, scalar_search),
         (private_apis.VALIDATE_CACHE_KEY, _cache_quantization),
-        (private_apis.ANNOTATION_CALLABLE, _cached_annotation),
+        (private_apis.REGISTER_KERNEL, _registered_directly),
         *((name, _changed_if_any) for name in private_apis.MUTABLE_BUFFERS),
     ]
     with ExitStack() as stack:
@@ -64,6 +65,25 @@ def importing() -> Generator[None]:
     """Shorten the import of ExecuTorch in this context."""
     with _light_post_grad(), _fast_yaml(), replaced(private_apis.OPERATOR_SOURCE, _caller):
         yield
+
+
+@contextmanager
+def loading() -> Generator[None]:
+    """Shorten the reading of exported programs in this context."""
+    with replaced(private_apis.SERIALIZER_TYPING, _found_types):
+        yield
+
+
+def _found_types(original: ModuleType) -> object:
+    """Find the types of a class's fields once: PyTorch finds them for each object in the file, in half of its time."""
+    found: dict[type, dict[str, Any]] = {}
+
+    def get_type_hints(kind: type, globalns: dict[str, Any]) -> dict[str, Any]:
+        if kind not in found:
+            found[kind] = original.get_type_hints(kind, globalns=globalns)
+        return found[kind]
+
+    return SimpleNamespace(**{**vars(original), "get_type_hints": get_type_hints})
 
 
 @contextmanager
@@ -130,9 +150,21 @@ def _changed_if_any(original: Callable[..., bool]) -> Callable[..., bool]:
     return is_mutable
 
 
-def _cached_annotation(_: object) -> object:
-    """Return the `Callable` of `typing`, which caches its types; the annotations of a function per operator use it."""
-    return cast("Any", typing).Callable
+def _registered_directly(original: Callable[[Any, Any], Callable[[Any], Any]]) -> Callable[[Any, Any], object]:
+    """Register a kernel for a dispatch key in few steps: PyTorch registers 20 per composite operator and program."""
+
+    def register(operator: Any, key: Any, kernel: Any) -> Any:
+        if key in operator.py_kernels:
+            return original(operator, key)(kernel)  # raises its error
+        operator.py_kernels[key] = kernel
+        operator._dispatch_cache.clear()  # noqa: SLF001 - as the original does
+        return kernel
+
+    def py_impl(operator: Any, key: Any) -> object:
+        is_key = isinstance(key, DispatchKey) and key != DispatchKey.Python
+        return partial(register, operator, key) if is_key else original(operator, key)
+
+    return py_impl
 
 
 @contextmanager

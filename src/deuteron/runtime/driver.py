@@ -1,6 +1,7 @@
 """The driver on this machine, without ExecuTorch and torch: runs containers on input bytes."""
 
 import ctypes
+import mmap
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from deuteron.native import load as load_native
 from deuteron.npu.neutron.kernels.catalogue import BY_KIND
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import (
-    ALIGNMENT,
     HEADER_WORDS,
     PROFILE_RECORD_BYTES,
     WORD_BYTES,
@@ -61,9 +61,9 @@ class _Block:
     __slots__ = ("_memory", "address", "size")
 
     def __init__(self, size: int, content: bytes = b"") -> None:
-        self._memory = ctypes.create_string_buffer(size + ALIGNMENT)
-        start = ctypes.addressof(self._memory)
-        self.address = start + -start % ALIGNMENT
+        # Pages of zeros that exist once they are used; scratch may be large.
+        self._memory = ctypes.c_char.from_buffer(mmap.mmap(-1, max(size, 1), access=mmap.ACCESS_COPY))
+        self.address = ctypes.addressof(self._memory)
         self.size = size
         self.fill(content)
 

@@ -38,7 +38,7 @@ def stride(pool: Any, shape: tuple[int, ...], window: Any, *args: Any, **kwargs:
     x = torch.randn(shape)
     module = Pool(pool, window, *args, **kwargs)
     with upstream_caches.exporting():
-        model = torch.export.export(module, (x,), strict=True).module(check_guards=False)
+        model = torch.export.export(module, (x,), strict=False).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     decompositions.write(model)
     (node,) = (node for node in model.graph.nodes if node.target in POOLS)
@@ -110,7 +110,7 @@ def test_numbers_beside_a_value_without_axes_are_values_without_axes(
     module = Call(lambda x: torch.relu(function(x.sum())))
     assert rewritten(module, (2, 3), decompositions.write) == [aten.sum.default, operator, aten.relu.default]
     with upstream_caches.exporting():
-        model = torch.export.export(module, (torch.randn(2, 3),), strict=True).module(check_guards=False)
+        model = torch.export.export(module, (torch.randn(2, 3),), strict=False).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     decompositions.write(model)
     (node,) = (node for node in model.graph.nodes if node.target is operator)
@@ -192,7 +192,7 @@ CELLS = [nn.LSTMCell, nn.GRUCell, nn.RNNCell, partial(nn.RNNCell, nonlinearity="
 def test_recurrent_cells_are_written_as_operators_that_the_npu_takes(cell: Any) -> None:
     module, inputs = Cell(cell), (torch.randn(1, 4), torch.randn(1, 6))
     with upstream_caches.exporting():
-        model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
+        model = torch.export.export(module, inputs, strict=False).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     decompositions.write(model)
     assert not [node for node in model.graph.nodes if "cell" in str(node.target) and node.op == "call_function"]

@@ -85,17 +85,18 @@ class Fsmn(nn.Module):
 class Mdtc(nn.Module):
     """Stacks of dilated depthwise convolutions whose results are added."""
 
-    def __init__(self) -> None:
+    def __init__(self, *dilations: int) -> None:
         super().__init__()
+        self.dilations = dilations or (1, 2, 1, 2)
         self.first = nn.Linear(FEATURES, WIDTH)
-        self.convs = nn.ModuleList([nn.Conv1d(WIDTH, WIDTH, 3, dilation=d, groups=WIDTH) for d in (1, 2, 1, 2)])
-        self.mixes = nn.ModuleList([nn.Conv1d(WIDTH, WIDTH, 1) for _ in range(4)])
+        self.convs = nn.ModuleList([nn.Conv1d(WIDTH, WIDTH, 3, dilation=d, groups=WIDTH) for d in self.dilations])
+        self.mixes = nn.ModuleList([nn.Conv1d(WIDTH, WIDTH, 1) for _ in self.dilations])
         self.head = nn.Linear(WIDTH, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         x = functional.relu(self.first(x)).transpose(1, 2)
         total = torch.zeros(1)
-        for dilation, conv, mix in zip((1, 2, 1, 2), self.convs, self.mixes, strict=True):
+        for dilation, conv, mix in zip(self.dilations, self.convs, self.mixes, strict=True):
             x = functional.relu(x + mix(conv(functional.pad(x, (2 * dilation, 0)))))
             total = total + x
         return torch.sigmoid(self.head(total.transpose(1, 2)))

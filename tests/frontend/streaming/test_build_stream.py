@@ -27,7 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """
     folder = tmp_path_factory.mktemp("stream")
     torch.manual_seed(0)
-    module = networks.Mdtc()
+    module = networks.Mdtc(1, 2)
     for weight in module.parameters():
         weight.data = coarse(weight.data)
     windows = [coarse(networks.rows(seed)) for seed in range(4)]

@@ -326,8 +326,10 @@ def seeded(seed: int) -> Generator[None]:
     """Seed all random generators in this context and restore their states afterwards."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
     generators: Any = torch.random
+    # PyTorch seeds all devices, and keeps the call stack of each call for a device that does not exist yet.
+    generator: Any = generators if torch.accelerator.is_available() else torch.default_generator
     with generators.fork_rng(devices=[]):
-        generators.manual_seed(seed)
+        generator.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002
         try:

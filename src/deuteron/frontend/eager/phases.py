@@ -175,11 +175,12 @@ def _observed_phases(observed: Observed) -> tuple[list[nn.Module], list[Place], 
     with environment(observed.module):
         twin = copied(observed.module)
         modules, states = [copied(twin)], [Snapshot(twin)]
+        contents = [_content(states[0], observed)]
         for sample in islice(cycle(observed.samples), MOST):
             with torch.no_grad():
                 twin(*(value.clone() for value in sample))
             states.append(Snapshot(twin))
-            contents = [_content(state, observed) for state in states]
+            contents.append(_content(states[-1], observed))
             if contents[-1] in contents[:-1]:
                 first, last = contents.index(contents[-1]), len(modules) - 1
                 changes = chain.from_iterable(before.changed(after) for before, after in pairwise(states))

@@ -6,8 +6,9 @@ import re
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import cast
 
@@ -24,6 +25,7 @@ def executed(reached: Iterable[CodeType]) -> Generator[dict[CodeType, None]]:
     If a profiler is active, the result is `reached`, all functions that the module can reach.
     """
     codes: dict[CodeType, None] = {}
+    _uses_in.cache_clear()  # sources may have changed
     if sys.getprofile() is not None:
         yield dict.fromkeys(reached)
         return
@@ -83,23 +85,28 @@ class _Use:
         self.source, self.writes, self.reads = source, writes, reads
 
 
-def _uses(code: CodeType, name: str) -> Iterator[_Use]:
-    """Yield the occurrences of a name in a function; if its source is missing, at most the function itself."""
-    if not _mentions(code, name):
-        return
+def _uses(code: CodeType, name: str) -> tuple[_Use, ...]:
+    """Return the occurrences of a name in a function; if its source is missing, at most the function itself."""
+    return _uses_in(code.co_filename, code, name) if _mentions(code, name) else ()
+
+
+@lru_cache(1024)
+def _uses_in(file: str, code: CodeType, name: str) -> tuple[_Use, ...]:
+    """Return the same, for the file of the code: equal code may be in several."""
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):  # a lambda inside a call, or code without a file
-        if name in (*code.co_names, *code.co_freevars, *code.co_consts):
-            yield _Use(Source(code.co_filename, code.co_firstlineno, code.co_name, ""), writes=False, reads=True)
-        return
+        is_named = name in (*code.co_names, *code.co_freevars, *code.co_consts)
+        return (_Use(Source(file, code.co_firstlineno, code.co_name, ""), writes=False, reads=True),) * is_named
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    uses: list[_Use] = []
     for node in ast.walk(tree):
         if _is_named(node, name):
             line = getattr(node, "lineno", 1)
-            source = Source(code.co_filename, first + line - 1, lines[line - 1].strip(), "")
-            yield _use(node, parents, source)
+            source = Source(file, first + line - 1, lines[line - 1].strip(), "")
+            uses.append(_use(node, parents, source))
+    return tuple(uses)
 
 
 def _mentions(code: CodeType, name: str) -> bool:

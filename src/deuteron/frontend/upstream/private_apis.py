@@ -19,7 +19,7 @@ MATERIALIZE_OPERATORS = PrivateName(
 LIST_OPERATORS = PrivateName(
     "torch._export.utils", "_collect_all_valid_cia_ops_for_namespace", "lists composite operators once per build", True
 )
-ANNOTATION_CALLABLE = PrivateName("torch._ops", "Callable", "creates type annotations once", True)
+REGISTER_KERNEL = PrivateName("torch._ops", "OperatorBase.py_impl", "registers kernels of operators in less time", True)
 OPERATOR_SOURCE = PrivateName("torch._library.utils", "get_source", "finds source lines without reading files", True)
 NODE_SOURCE = PrivateName("torch.fx.traceback", "NodeSource", "is shared between nodes instead of copied", True)
 VALIDATE_CACHE_KEY = PrivateName(
@@ -41,6 +41,9 @@ AUTO_FUNCTIONALIZED = PrivateName(
     "torch._inductor.fx_passes.post_grad", "decompose_auto_functionalized", "loads PyTorch's compiler when used", True
 )
 LOAD_YAML = PrivateName("ruamel.yaml.main", "YAML.load", "reads tables of operators with libyaml", True)
+SERIALIZER_TYPING = PrivateName(
+    "torch._export.serde.serialize", "typing", "finds the types of a class's fields once per file", True
+)
 HISTOGRAM_SEARCH = PrivateName(
     "torchao.quantization.pt2e.observer",
     "HistogramObserver._non_linear_param_search",

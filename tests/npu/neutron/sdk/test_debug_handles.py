@@ -36,7 +36,7 @@ JOINED_POOLS = (POOL, ("average_pool", "avg_pool2d"), ("copy", "cat"), ("copy", 
             ("ds_cnn", [CONV, *(DEPTHWISE, POINTWISE) * 4, ("average_pool", "avg_pool2d", "view_copy"), LINEAR]),
             ("deep_autoencoder", [*[(*LINEAR, "relu")] * 9, LINEAR]),
         ],
-        5,
+        3,
     ),
 )
 def test_the_kernels_of_executorchs_profiling_tests(name: str, rows: list[tuple[str, ...]]) -> None:
