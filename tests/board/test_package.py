@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import full
 from tests.board.conftest import Built
 
 from deuteron import api
@@ -214,8 +215,7 @@ def test_the_library_of_a_board_has_its_sources(board: str, tmp_path: Path):
     assert {source.path for source in core(chosen)} <= {Path(entry["file"]) for entry in compiled}
 
 
-@pytest.mark.parametrize("board", BOARDS)
-@pytest.mark.full
+@pytest.mark.parametrize("board", full.first(BOARDS, 1))
 def test_a_project_for_a_board(board: str, built: Built, project: tuple[Path, Path], tmp_path: Path):
     source, build = project[0], project[1].with_name(f"build-{board}")
     model = built("two")
