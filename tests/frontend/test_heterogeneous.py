@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import full
+from tests.frontend.float_rewrites import Call
 from tests.frontend.heterogeneous_models import CHANNELS_LAST, combine
 from torch import Tensor, nn
 from torch.nn import functional
@@ -334,6 +335,17 @@ def test_the_npu_is_asked_by_trials_only_where_quantizing_costs_more(monkeypatch
         assert bool(tried) == (least is not None)
         programs.append(built.pte)
     assert programs[0] == programs[1]
+
+
+def test_slices_with_a_step_are_the_cpus_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The NPU rejects them, which would cost a second lowering."""
+    rejected: list[bool] = []
+    add = heterogeneous.RejectedNodes.add
+    monkeypatch.setattr(heterogeneous.RejectedNodes, "add", lambda *args: rejected.append(add(*args)) or rejected[-1])
+    x = torch.randn(1, 8, 16)
+    built = api.build(Call(lambda x: x[:, :, ::2].tanh() - x[:, :, 1::2].sigmoid()), x, target=NPU, calibration=[x])
+    assert {node.op for node in built.manifest.nodes if node.partition is None} == {"aten::slice_copy.Tensor"}
+    assert rejected == [False]
 
 
 class Kept(nn.Module):

@@ -426,7 +426,11 @@ def _is_exported(session: Any, flow: Flow) -> bool:
 
 def _leaves_to_cpu(flow: Flow) -> bool:
     """Leave nodes that ended a lowering to the CPU; True if the model is to be quantized again."""
-    if flow.stage is not Stage.LOWER or not flow.rejected.leave(flow.npu_backend.left_to_cpu(flow.recording)):
+    if (
+        flow.stage is not Stage.LOWER
+        or not flow.has_cortex_m
+        or not flow.rejected.leave(flow.npu_backend.left_to_cpu(flow.recording))
+    ):
         return False
     flow.recording.clear()
     return True

@@ -124,9 +124,7 @@ def quantizer(
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             npu = _annotate_npu(model, npu_backend, on_cpu())
-            for node in model.graph.nodes:
-                marks = {QUANTIZED: node.name} | ({MARK: node.name} if node.name in npu else {})
-                node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
+            mark(model, npu)
             cortex_m.annotate(model, self.activations_of_cpu, search.int16_nodes if search else ())
             annotations.resolve_dangling(model)
             return model
@@ -149,6 +147,13 @@ def quantizer(
             return super().transform_for_annotation(model)
 
     return HeterogeneousQuantizer()
+
+
+def mark(model: fx.GraphModule, npu: Collection[str]) -> None:
+    """Note the name at quantization of each node, and whether it is quantized for the NPU."""
+    for node in model.graph.nodes:
+        marks = {QUANTIZED: node.name} | ({MARK: node.name} if node.name in npu else {})
+        node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
 
 
 def _rejects_more(

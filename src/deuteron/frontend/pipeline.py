@@ -198,7 +198,8 @@ class Flow:
         return self._state_nodes.notes if self._state_nodes else ()
 
     @property
-    def _has_cortex_m(self) -> bool:
+    def has_cortex_m(self) -> bool:
+        """True if the target's CPU has int8 operators."""
         return self.arch.cpu.operators is CpuOperators.CORTEX_M
 
     def recipe(self, name: str = "deuteron") -> Any:
@@ -240,7 +241,7 @@ class Flow:
 
     def _quantizer(self) -> Any:
         search = self._int16_search()
-        if self._has_cortex_m:
+        if self.has_cortex_m:
             quantizer = heterogeneous.quantizer(
                 self.arch,
                 self.npu_backend,
@@ -264,7 +265,7 @@ class Flow:
         return self._state_nodes
 
     def _partitioner(self) -> Any:
-        if self._has_cortex_m:
+        if self.has_cortex_m:
             return heterogeneous.partitioner(self.arch, self.npu_backend, self._state, self.rejected, self.recording)
         return self.npu_backend.partitioner(self._state, self.recording.record_nodes)
 
@@ -293,13 +294,13 @@ class Flow:
             training.evaluate(model)
         check_norms(model)
         check_repeatable(model)
-        keeps_float_layers = self.npu_backend.keeps_float_layers and not self._has_cortex_m
+        keeps_float_layers = self.npu_backend.keeps_float_layers and not self.has_cortex_m
         others = rewrite_equivalence.from_batches(model, self._batches)
         self._original = rewrite_equivalence.original(model, [self.sample, *self.further, *others])
         boolean_indices.write(model)
         doubles.narrow(model, self.sample)
         without_rule = complex_numbers.write(model, weights=self.train is None)
-        check_exported(model, takes_complex=not self._has_cortex_m, without_rule=without_rule)
+        check_exported(model, takes_complex=not self.has_cortex_m, without_rule=without_rule)
         self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)
         operator_aliases.write(model)
@@ -308,7 +309,7 @@ class Flow:
         mutable_buffers.remove_copies(model, len(self.variables))
         empties.write(model)
         integers.write(model)
-        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+        if self.has_cortex_m or self.npu_backend.decomposes_layers:
             indexed_writes.write(model)
         else:
             indexed_writes.write_sums(model)
@@ -319,20 +320,20 @@ class Flow:
         synonyms.write(model)
         early_slices.write(model)
         fills.write(model, lambda: [self.sample, *self.further, *self._batches()])
-        orders.write(model, has_topk=not self._has_cortex_m)
+        orders.write(model, has_topk=not self.has_cortex_m)
         pools.write(model)
         if not keeps_float_layers:
             unpools.write(model)
             volumes.write(model)
             dilated_pools.write(model)
         indexing.write(model)
-        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+        if self.has_cortex_m or self.npu_backend.decomposes_layers:
             scatters.write(model)
         else:
             scatters.write_missing(model)
         resampling.write(model, weights=self.train is None)
         casts.merge_bool_casts(model)
-        if self._has_cortex_m:
+        if self.has_cortex_m:
             written_norms.write(model, self._batches)
             composites.write(model)
         else:
@@ -341,7 +342,7 @@ class Flow:
         if self.train is None:  # zeros may be parameters that a training changes
             huge_constants.write(model)
         decompositions.fold(model, weights=self.train is None)
-        masks.write(model, self._batches, has_operator=self._has_cortex_m)
+        masks.write(model, self._batches, has_operator=self.has_cortex_m)
         batches.write(model)
         norms.write(model)
         upstream.fold_batch_norms(model)
@@ -351,12 +352,12 @@ class Flow:
             equalise.equalise(model, self._batches())
         if self.options.corrects_biases:
             biases.add(model)
-        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+        if self.has_cortex_m or self.npu_backend.decomposes_layers:
             cortex_m_decompositions.write(
                 model,
-                is_indexed=self._has_cortex_m,
+                is_indexed=self.has_cortex_m,
                 has_slopes=self.npu_backend.has_npu,
-                has_loops=self._has_cortex_m and self.options.activations is Activations.INT8,
+                has_loops=self.has_cortex_m and self.options.activations is Activations.INT8,
                 trains=self.train is not None,
             )
             recurrent_layers.measure(model, self._batches)
@@ -364,17 +365,17 @@ class Flow:
             decompositions.apply(model, cortex_m_decompositions.WITHOUT_KERNELS)
             signals.write(model)
         decompositions.write(model)
-        if self._has_cortex_m:
+        if self.has_cortex_m:
             long_sums.write(model)
         is_int8, is_fixed = self.options.activations is Activations.INT8, not self.npu_backend.measures_softmax
-        if self._has_cortex_m and is_int8 and is_fixed and self.train is None:
+        if self.has_cortex_m and is_int8 and is_fixed and self.train is None:
             softmax_scales.refine(model, self._batches())
         self.npu_backend.write(model)
-        if self._has_cortex_m and self.npu_backend.has_npu and self.options.activations is Activations.INT8:
+        if self.has_cortex_m and self.npu_backend.has_npu and self.options.activations is Activations.INT8:
             cpu_divisions.leave_to_cpu(model, self._batches())
-        if self._has_cortex_m and is_int8 and self.train is None and not self.options.remove_quant_io_ops:
+        if self.has_cortex_m and is_int8 and self.train is None and not self.options.remove_quant_io_ops:
             float_joins.leave(model, self._batches(), len(self.variables))
-        if self._has_cortex_m:
+        if self.has_cortex_m:
             program_checks.check_indices(model)
         if not keeps_float_layers:
             program_checks.check_weights(model)
@@ -429,10 +430,12 @@ class Flow:
     def _quantized(self, model: fx.GraphModule) -> fx.GraphModule:
         """The quantized model."""
         self.on_step("quantize")
-        if self._has_cortex_m:
+        if self.has_cortex_m:
             heterogeneous.quantize_once(model)
             least_divisor.keep_from_zero(model)
             lowering_check.mark(model)
+        else:
+            heterogeneous.mark(model, {node.name for node in model.graph.nodes})
         self._module, self.stage = model, Stage.LOWER
         return model
 
@@ -449,11 +452,11 @@ class Flow:
         return upstream.io_passes(edge, count) if self.options.remove_quant_io_ops else []
 
     def _npu_passes(self, _: Any) -> Any:
-        return [] if self._has_cortex_m else self.npu_backend.last_passes()
+        return [] if self.has_cortex_m else self.npu_backend.last_passes()
 
     def _cpu_passes(self, edge: Any) -> Any:
         """Lower the program to the Cortex-M's operators, which completes it; returns no passes for the session."""
-        if self._has_cortex_m:
+        if self.has_cortex_m:
             cortex_m.lower(edge, self.arch.cpu.name)
             lowering_check.check(edge.exported_program(), self.module, self.sample)
         output_dtypes.restore(edge.exported_program(), self._output_dtypes)

@@ -107,7 +107,12 @@ def test_an_operator_that_is_off_is_named(
     assert re.fullmatch(failure, named)
 
 
-@pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "imxrt700cm"))
+@pytest.mark.parametrize(
+    "target",
+    full.only(
+        ["cortex-m55", "imxrt700", "imxrt700cm", "ethos-u55-128", "ethos-u55-128cm"], "imxrt700cm", "ethos-u55-128"
+    ),
+)
 def test_ties_explain_more_steps_if_all_operators_are_exact(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
