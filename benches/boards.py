@@ -19,9 +19,9 @@ from harness import BUILDS, MODELS, REFERENCES, Results, build_of, folder, main,
 
 from deuteron import api
 from deuteron.arch import cores, targets
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.boards import Board
-from deuteron.board.record import FirmwareOptions, IoCopy, Weights
+from deuteron.board.firmware_record import FirmwareOptions, IoCopy, Weights
 from deuteron.board.toolchain import Toolchain
 from deuteron.views.compare.board import compare
 
@@ -81,7 +81,7 @@ class Result:
         return [f"{self.model} on {self.board}: {problem}" for problem in found]
 
 
-def copies(firmware: record.Firmware, cpu: qemu.EmulatorRun, dma: qemu.EmulatorRun) -> tuple[Copy, ...]:
+def copies(firmware: firmware_record.Firmware, cpu: qemu.EmulatorRun, dma: qemu.EmulatorRun) -> tuple[Copy, ...]:
     """Pair the copies of a run by the core with those of a run with the override."""
     sizes = {
         **{(qemu.EventKind.COPY_IN, i): ("input", value.bytes) for i, value in enumerate(firmware.inputs)},

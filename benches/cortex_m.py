@@ -26,7 +26,7 @@ from harness import Results, main, table
 
 from deuteron.arch import cores
 from deuteron.arch.cores import InnerWork
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.boards import Board
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.flash import Flash
@@ -410,13 +410,13 @@ def problems(results: Sequence[Result]) -> list[str]:
     return found
 
 
-def recorded(bundle: Bundle, board: Board) -> record.Firmware:
+def recorded(bundle: Bundle, board: Board) -> firmware_record.Firmware:
     """The part of an image's record that an emulator's run needs; the rest is empty."""
-    return record.Firmware(
-        deuteron="", compiler="", board=board.name, options=record.FirmwareOptions(), model=bundle.name,
+    return firmware_record.Firmware(
+        deuteron="", compiler="", board=board.name, options=firmware_record.FirmwareOptions(), model=bundle.name,
         program_sha256="", tables_crc=0, weights="", arenas="", kernels=(), inputs=(),
         outputs=tuple(bundle.values[i] for i in bundle.outputs),
-        steps=tuple(record.StepInfo(step.title, step.source) for step in bundle.steps),
+        steps=tuple(firmware_record.StepInfo(step.title, step.source) for step in bundle.steps),
         memories=bundle.memories, state=None, regions=(),
         sizes=Sizes((), {}, 0, 0), stack=Bound(0, 0, (), (), ()), flash=Flash(0, 1), files={},
     )  # fmt: skip
@@ -459,10 +459,10 @@ def _image(layers: Sequence[Layer], board: Board, toolchain: Toolchain, generato
     bundle = maker.bundle()
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        link(bundle, board, record.FirmwareOptions(), (), toolchain, work)
-        counter = Counter(work / record.ELF, work)
+        link(bundle, board, firmware_record.FirmwareOptions(), (), toolchain, work)
+        counter = Counter(work / firmware_record.ELF, work)
         run = qemu.run(work, recorded(bundle, board), board, [[]], options=counter.options).runs[0]
-        code = disassembled(work / record.ELF)
+        code = disassembled(work / firmware_record.ELF)
         counts = counter.steps(len(layers), len(bundle.outputs))
         cycles = [estimate(board.cpu, code, step) for step in counts]
     steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]

@@ -19,7 +19,7 @@ import numpy as np
 from cortex_m import Call, Layer, Maker
 from harness import Results, main, table
 
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.boards import Board
 from deuteron.board.link import link
 from deuteron.board.operators import lower
@@ -180,7 +180,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
         maker.add(call, name)
     bundle = maker.bundle()
     with tempfile.TemporaryDirectory() as scratch:
-        link(bundle, board, record.FirmwareOptions(), (), toolchain, Path(scratch))
+        link(bundle, board, firmware_record.FirmwareOptions(), (), toolchain, Path(scratch))
         run = qemu.run(Path(scratch), cortex_m.recorded(bundle, board), board, [[]]).runs[0]
     steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]
     return [

@@ -24,7 +24,7 @@ from harness import BUILDS, Results, build_of, folder, main, option, progress, t
 from deuteron import api
 from deuteron.arch.memory import MemoryOptions
 from deuteron.board import boards, image, qemu
-from deuteron.board.record import Firmware, FirmwareOptions
+from deuteron.board.firmware_record import Firmware, FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.views.compare.board import compare
 

@@ -18,10 +18,10 @@ from cortex_m_networks import WANTED
 from harness import BUILDS, Results, Table, build_of, folder, main, option, table
 
 from deuteron.arch.cores import InnerWork
-from deuteron.board import boards, image, record, size
+from deuteron.board import boards, firmware_record, image, size
 from deuteron.board.boards import Board
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 
 VARIANTS: dict[InnerWork, tuple[str, Board]] = {
@@ -54,7 +54,7 @@ def measure(network: str, build: Path, variant: InnerWork, toolchain: Toolchain)
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         link(bundle, board, FirmwareOptions(), image.called(bundle), toolchain, work)
-        rows = size.measure(work / record.ELF, work / record.MAP).rows
+        rows = size.measure(work / firmware_record.ELF, work / firmware_record.MAP).rows
     return Result(network, variant.value, {row.part: row.text + row.rodata for row in rows if row.module in MODULES})
 
 

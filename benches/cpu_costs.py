@@ -23,7 +23,7 @@ from harness import Results, main, table
 
 from deuteron.arch import cores
 from deuteron.arch.cores import PARTS, Work
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.boards import Board
 from deuteron.board.link import link
 from deuteron.board.toolchain import Toolchain
@@ -171,7 +171,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
         maker.add(case.call, case.name)
     bundle = replace(maker.bundle(), outputs=tuple(maker.outputs[:1]))  # the others are not read
     with tempfile.TemporaryDirectory() as scratch:
-        link(bundle, board, record.FirmwareOptions(), (), toolchain, Path(scratch))
+        link(bundle, board, firmware_record.FirmwareOptions(), (), toolchain, Path(scratch))
         run = qemu.run(Path(scratch), cortex_m.recorded(bundle, board), board, [[]]).runs[0]
     steps = [event.instructions for event in run.events if event.kind is qemu.EventKind.STEP]
     core = cores.load(board.cpu)

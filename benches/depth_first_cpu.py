@@ -27,7 +27,7 @@ from deuteron import api  # noqa: E402
 from deuteron.arch.memory import DepthFirst, MemoryOptions  # noqa: E402
 from deuteron.board import boards, image, qemu  # noqa: E402
 from deuteron.board.arena import planned  # noqa: E402
-from deuteron.board.record import Arenas, FirmwareOptions  # noqa: E402
+from deuteron.board.firmware_record import Arenas, FirmwareOptions  # noqa: E402
 from deuteron.board.toolchain import Toolchain  # noqa: E402
 from deuteron.builds import manifest as manifests  # noqa: E402
 from deuteron.errors import CapacityError  # noqa: E402

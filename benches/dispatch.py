@@ -18,11 +18,11 @@ from harness import BUILDS, Results, folder, main, option, table
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.board import boards, image, library, qemu, record
+from deuteron.board import boards, firmware_record, image, library, qemu
 from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.flash import Flash
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode.container import Container
@@ -79,7 +79,7 @@ def count(build: Path, toolchain: Toolchain) -> tuple[Bundle, int]:
         (work / "stubs.c").write_text(STUBS)
         application = (*library.runner(), Source("application.stubs", work / "stubs.c"))
         link(bundle, BOARD, FirmwareOptions(), image.called(bundle), toolchain, work, application)
-        (directory / record.ELF).write_bytes((work / record.ELF).read_bytes())
+        (directory / firmware_record.ELF).write_bytes((work / firmware_record.ELF).read_bytes())
         data = api.seeded_inputs(api.read_manifest(build), 1)
         (run,) = qemu.run(directory, replace(made.record, flash=Flash(0, 0)), BOARD, data).runs
     steps = [event for event in run.events if event.kind is qemu.EventKind.STEP]

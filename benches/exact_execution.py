@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.operators import base_name, is_delegate, operator_name
 from deuteron.npu.neutron.payload import Payload, parse
 from deuteron.runtime.observer import DelegateCall

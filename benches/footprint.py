@@ -16,9 +16,9 @@ from pathlib import Path
 
 from harness import BUILDS, MODELS, REFERENCES, Results, build_of, folder, main, table
 
-from deuteron.board import boards, image, record, size
+from deuteron.board import boards, firmware_record, image, size
+from deuteron.board.firmware_record import FirmwareOptions, Kernels
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
@@ -66,7 +66,7 @@ def measure(build: Path, toolchain: Toolchain) -> Result:
         with tempfile.TemporaryDirectory() as scratch:
             work = Path(scratch)
             link(bundle, BOARD, FirmwareOptions(choice), kernels, toolchain, work, APPLICATION)
-            sizes[choice] = size.measure(work / record.ELF, work / record.MAP)
+            sizes[choice] = size.measure(work / firmware_record.ELF, work / firmware_record.MAP)
     selected, everything = sizes[Kernels.SELECTED], sizes[Kernels.ALL]
     core = selected.module(*CORE)
     linked = {row.part for row in selected.rows}

@@ -28,7 +28,7 @@ from zoo import NAMES, NETWORKS, Network
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM
 from deuteron.errors import DeuteronError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall, TensorValue
 from deuteron.views.compare.board import compare

@@ -32,7 +32,7 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM
-from deuteron.frontend.cortex_m import lowering_check
+from deuteron.frontend.cortex_m import numerical_check
 from deuteron.frontend.loader import Model, load
 from deuteron.runtime.host import HostRunner
 from deuteron.views.compare.pytorch import compare
@@ -117,14 +117,14 @@ def _samples(model: Model) -> list[tuple[Tensor, ...]]:
 def checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[ExactInterpreter]]:
     """The program that is lowered meanwhile, to be run by PyTorch, with the build's check on all samples."""
     runs: list[ExactInterpreter] = []
-    check = lowering_check.check
+    check = numerical_check.check
 
     def check_all(program: ExportedProgram, module: fx.GraphModule, _: object) -> None:
         runs[:] = [ExactInterpreter(program)]
         for sample in samples:
             check(program, module, sample)
 
-    with patch.object(lowering_check, "check", check_all):
+    with patch.object(numerical_check, "check", check_all):
         yield runs
 
 

@@ -25,7 +25,7 @@ from zoo.pattern import Pattern
 from deuteron import api
 from deuteron.builds.quality import MOST
 from deuteron.errors import DeuteronError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 
 TARGETS = ("imxrt700cm", "cortex-m55")
 PATTERNS = (

@@ -24,11 +24,11 @@ from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.engine import NANOSECONDS, engine
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.flash import Flash
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.npu.neutron import firmware
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
@@ -149,7 +149,7 @@ class Bench:
         with tempfile.TemporaryDirectory() as scratch:
             work = Path(scratch)
             link(bundle, BOARD, FirmwareOptions(), image.called(bundle), self._toolchain, work)
-            (self._directory / record.ELF).write_bytes((work / record.ELF).read_bytes())
+            (self._directory / firmware_record.ELF).write_bytes((work / firmware_record.ELF).read_bytes())
         runs = qemu.run(self._directory, replace(self._record, flash=flash), BOARD, self._samples).runs
         (step,) = (
             event

@@ -15,7 +15,7 @@ from harness import Results, main, option, table
 
 from deuteron import api
 from deuteron.board import boards, image, qemu
-from deuteron.board.record import Firmware, FirmwareOptions
+from deuteron.board.firmware_record import Firmware, FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.views.events.sources import packets as board
 

@@ -113,7 +113,7 @@ def within(path: Path, target: str, samples: list[Any], row: Row) -> None:
 def on_board(path: Path, target: str, samples: Sequence[Any], outputs: list[list[Any]], row: Row) -> None:
     """Link an image, run it in an emulator, and compare with this computer."""
     from deuteron.board import boards, build_directory, image, qemu
-    from deuteron.board.record import FirmwareOptions
+    from deuteron.board.firmware_record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
     from deuteron.errors import DeuteronError
 

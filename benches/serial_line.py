@@ -25,7 +25,7 @@ from zoo import pattern_images as images
 from zoo import pattern_sequences as sequences
 
 from deuteron import api
-from deuteron.board import boards, image, record
+from deuteron.board import boards, firmware_record, image
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import DeuteronError
 from deuteron.runtime.inputs import Sample
@@ -126,7 +126,7 @@ def ran(name: str, build: Path, board: boards.Board, arrays: Sequence[Sample]) -
         image.write(image.build(build, board, SERIAL, Toolchain.find(image.OBJECTS)), firmware, force=False)
         by_files = api.subject(build, on=board.name)
         wanted = by_files.run(arrays)
-        with emulated(firmware / record.ELF, board) as line:
+        with emulated(firmware / firmware_record.ELF, board) as line:
             by_line = api.subject(build, on=line)
             given = by_line.run(arrays)
     if not isinstance(by_line, OnLine):

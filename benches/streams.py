@@ -23,7 +23,7 @@ from zoo.streams import HOP, NETWORKS, WINDOW, recording
 
 from deuteron import api
 from deuteron.arch import cores, targets
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.toolchain import Toolchain
 from deuteron.builds.options import BuildOptions, StreamOptions
 from deuteron.builds.quality import decibels
@@ -83,7 +83,7 @@ def counted(build: Path, board: str, samples: list[tuple[np.ndarray, ...]]) -> t
     """Return the instructions of the last run, and the outputs on a board."""
     with tempfile.TemporaryDirectory() as scratch:
         found = boards.load(board)
-        made = image.build(build, found, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+        made = image.build(build, found, firmware_record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
         image.write(made, Path(scratch) / "firmware", force=False)
         runs = qemu.run(Path(scratch) / "firmware", made.record, found, samples, resets=(0,)).runs
     return runs[-1].instructions, [run.outputs[0] for run in runs]

@@ -18,7 +18,7 @@ import numpy as np
 from harness import ROWS, Results, kept, main, only, option, progress, table
 
 from deuteron import api
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.toolchain import Toolchain
 
@@ -72,7 +72,7 @@ def measure(target: str, steps: int, layers: int, letters: int) -> Row:
         bundle, board = image.bundle_of(folder / "build"), boards.load(BOARD)
         prompt = decoder.text()[50000 : 50000 + PROMPT].tolist()
         given, scores = generate(HostExecutor(bundle), prompt, letters)
-        made = image.build(folder / "build", board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+        made = image.build(folder / "build", board, firmware_record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
         image.write(made, folder / "firmware", force=False)
         samples = [[np.array([letter], np.int64)] for letter in given[: len(scores)]]
         runs = qemu.run(folder / "firmware", made.record, board, samples, resets=(0,), time_out=3600).runs

@@ -55,10 +55,10 @@ def simulate(simulation: Simulation, runner: Path, *, board: str | None) -> None
 
 def on_board(simulation: Simulation, outputs: int, name: str) -> list[bytes]:
     """The outputs of the program as a bundle on the emulated board."""
-    from deuteron.board import boards, qemu, record
+    from deuteron.board import boards, firmware_record, qemu
+    from deuteron.board.firmware_record import FirmwareOptions
     from deuteron.board.image import OBJECTS
     from deuteron.board.link import link
-    from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
     from deuteron.board.translate import translate
 
@@ -80,7 +80,7 @@ def on_board(simulation: Simulation, outputs: int, name: str) -> list[bytes]:
             words += ("--input", f"in{i}")
         for i in range(outputs):
             words += ("--output", f"out{i}")
-        status, said = qemu.emulate(work / record.ELF, board, words, work)
+        status, said = qemu.emulate(work / firmware_record.ELF, board, words, work)
         if status:
             raise InternalError(f"`{board.name}` ended with status {status}: {said.strip()}")
         return [(work / f"out{i}").read_bytes() for i in range(outputs)]

@@ -23,7 +23,7 @@ from typing import Any
 from deuteron import api
 from deuteron.board import image
 from deuteron.board.boards import Board
-from deuteron.board.record import FirmwareOptions
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 
 ROOT = Path(__file__).parents[1]

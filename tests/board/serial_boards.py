@@ -11,9 +11,9 @@ from pathlib import Path
 
 from deuteron.board import harness_image, image
 from deuteron.board.boards import Board
+from deuteron.board.firmware_record import ELF, FirmwareOptions, Harness, Weights
 from deuteron.board.flash import Flash
 from deuteron.board.link import link
-from deuteron.board.record import ELF, FirmwareOptions, Harness, Weights
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.builds import manifest as manifests
 

@@ -18,12 +18,12 @@ from tests.board.programs import Maker
 from deuteron import api
 from deuteron.arch.cores import Work
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.arena import check, planned
-from deuteron.board.arrays import to_bytes
 from deuteron.board.bundle import Bundle
+from deuteron.board.firmware_record import Arenas, FirmwareOptions, StepInfo
 from deuteron.board.link import link
-from deuteron.board.record import Arenas, FirmwareOptions, StepInfo
+from deuteron.board.tensor_bytes import to_bytes
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
@@ -114,7 +114,7 @@ def test_a_board_uses_no_more_than_a_plan_says(build: Path, bundle: Bundle, tmp_
     board, toolchain = boards.load("an547"), Toolchain.find(image.OBJECTS)
     source = Source("test.painted", OPERATORS)
     painting = painted(planned(bundle, ALWAYS, CORE))
-    firmware = record.read(store.firmware(build, board, TCM))
+    firmware = firmware_record.read(store.firmware(build, board, TCM))
     link(painting, board, TCM, (), toolchain, tmp_path, extra=(source,))
     data = api.seeded_inputs(api.read_manifest(build), 1)
     titles = tuple(StepInfo(step.title, "") for step in painting.steps)
@@ -213,7 +213,7 @@ def test_a_board_computes_the_same_in_its_own_memory_and_every_view_says_how(bui
     assert "       depth first, in 2 stripes of rows, with all of chain 0" in api.explain(build).lines()
     board = boards.load("an547")
     firmware = store.firmware(build, board, TCM)
-    image_record = record.read(firmware)
+    image_record = firmware_record.read(firmware)
     assert (image_record.arenas, image_record.sizes.reserved["arenas"]) == ("tcm", 0)
     assert image_record.sizes.reserved["arenas in tightly coupled memory"] == 9_408
     assert any(step.title.endswith(STRIPE) for step in image_record.steps)

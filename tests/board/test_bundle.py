@@ -14,9 +14,9 @@ from tests.board.models import MODELS
 
 from deuteron import api
 from deuteron.board import image, operators
-from deuteron.board.arrays import from_bytes, to_bytes
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import Data, EmitOptions
+from deuteron.board.tensor_bytes import from_bytes, to_bytes
 from deuteron.board.translate import translate
 from deuteron.builds import manifest
 from deuteron.errors import UnsupportedError

@@ -11,8 +11,8 @@ from tests.board import fetching, programs
 from deuteron.board import boards, image
 from deuteron.board.bundle import Bundle, ElementType, Memory, Value
 from deuteron.board.emit import EmitOptions, Placement
+from deuteron.board.firmware_record import FirmwareOptions, Weights
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions, Weights
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import CapacityError
 

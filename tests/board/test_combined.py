@@ -8,8 +8,8 @@ from tests import store
 
 from deuteron import api
 from deuteron.arch import cores, targets
-from deuteron.board import boards, image, qemu, record
-from deuteron.board.record import FirmwareOptions
+from deuteron.board import boards, firmware_record, image, qemu
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.views.compare.pytorch import compare
 
@@ -34,6 +34,6 @@ def test_the_npu_agrees_and_boards_give_the_bits_of_executorchs_runtime(name: st
     for board in fitting:
         made = image.build(build, board, FirmwareOptions(), Toolchain.find(image.OBJECTS))
         image.write(made, tmp_path / board.name, force=False)
-        report = qemu.run(tmp_path / board.name, record.read(tmp_path / board.name), board, data, time_out=300)
+        report = qemu.run(tmp_path / board.name, firmware_record.read(tmp_path / board.name), board, data, time_out=300)
         assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted, board.name
         assert all(0 < run.stack <= made.record.stack.bytes for run in report.runs)

@@ -12,11 +12,11 @@ from tests import full
 from tests.board.host import HostFirmware
 from tests.cortex_m.programs import Everything, inputs, lowered
 
-from deuteron.board import boards, qemu, record
+from deuteron.board import boards, firmware_record, qemu
 from deuteron.board.bundle import Bundle
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.image import OBJECTS
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.runtime import pte
@@ -59,7 +59,7 @@ def run_on_board(bundle: Bundle, name: str, inputs: Sequence[bytes], outputs: Se
             words += ("--input", f"in{i}")
         for output in outputs:
             words += ("--output", output)
-        assert qemu.emulate(work / record.ELF, board, words, work) == (0, "")
+        assert qemu.emulate(work / firmware_record.ELF, board, words, work) == (0, "")
         return [(work / output).read_bytes() for output in outputs]
 
 

@@ -8,7 +8,7 @@ from tests.frontend.custom_op_networks import NETWORKS
 
 from deuteron import api
 from deuteron.arch.cores import Work
-from deuteron.board import boards, qemu, record
+from deuteron.board import boards, firmware_record, qemu
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +20,6 @@ def test_a_board_computes_what_executorchs_runtime_does(name: str) -> None:
     board = boards.load("an505")
     data = api.seeded_inputs(api.read_manifest(build), 2)
     firmware: Path = store.firmware(build, board)
-    report = qemu.run(firmware, record.read(firmware), board, data, time_out=300)
+    report = qemu.run(firmware, firmware_record.read(firmware), board, data, time_out=300)
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted

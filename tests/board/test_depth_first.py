@@ -11,7 +11,7 @@ from tests.board.models import stripes, stripes_beside
 
 from deuteron import api
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.arena import arena_of, planned
 from deuteron.board.bundle import StepKind
 from deuteron.errors import CapacityError
@@ -123,7 +123,7 @@ def _check_board(build: Path, data: Sequence[Sequence[Array]]) -> None:
     """Check that a board gives the host's bytes."""
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     firmware = store.firmware(build, BOARD)
-    report = qemu.run(firmware, record.read(firmware), BOARD, data, time_out=300)
+    report = qemu.run(firmware, firmware_record.read(firmware), BOARD, data, time_out=300)
     assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted
 
 

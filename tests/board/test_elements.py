@@ -13,8 +13,8 @@ from tests.cortex_m.operator_library import OperatorLibrary
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, image, qemu
 from deuteron.board.bundle import ElementType, Value
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.frontend.cortex_m import upstream
 from deuteron.operators.cortex_m import BY_OPERATOR

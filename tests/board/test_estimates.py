@@ -6,7 +6,7 @@ import pytest
 
 from deuteron import api
 from deuteron.board import boards, image, qemu
-from deuteron.board.record import FirmwareOptions
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.views import offload_costs as placement
 

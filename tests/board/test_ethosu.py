@@ -14,10 +14,10 @@ from tests.npu.ethosu.test_family import layer
 from tests.npu.ethosu.vela import compiled
 
 from deuteron import api
-from deuteron.board import boards, image, qemu, record
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.bundle import Bundle
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.errors import FormatError
@@ -93,7 +93,7 @@ def test_the_board_gives_the_bits_of_the_host(target: str) -> None:
     network = networks.layer if target == "ethos-u85-256" else networks.halves
     build = mixed_network.built() if target == mixed_network.TARGET else networks.built(network, target)
     directory = store.firmware(build, BOARD)
-    firmware = record.read(directory)
+    firmware = firmware_record.read(directory)
     data = api.seeded_inputs(api.read_manifest(build), 2)
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     report, again = (qemu.run(directory, firmware, BOARD, data) for _ in range(2))
@@ -108,7 +108,7 @@ def test_the_board_gives_the_bits_of_the_host(target: str) -> None:
 def said(bundle: Bundle, folder: Path) -> str:
     """Run an image of the bundle once without inputs and return its output."""
     link(bundle, BOARD, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), folder)
-    status, text = qemu.emulate(folder / record.ELF, BOARD, ("firmware",), folder)
+    status, text = qemu.emulate(folder / firmware_record.ELF, BOARD, ("firmware",), folder)
     assert status == 1
     return qemu.with_texts(text)
 

@@ -11,10 +11,10 @@ from tests import store
 from tests.npu.ethosu import mixed_network
 
 from deuteron import api
-from deuteron.board import boards, ethosu_driver, image, qemu, record
+from deuteron.board import boards, ethosu_driver, firmware_record, image, qemu
 from deuteron.board import library as library_of_boards
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.override import EthosU, check_symbol
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import PREFIX, Source, Toolchain
 from deuteron.errors import DeuteronError
 
@@ -150,10 +150,10 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
     image.write(made, tmp_path / "firmware", force=False)
     assert made.record.sizes.module("stand_in").total == 0
     assert 20 < made.record.sizes.module("npu_driver").total < 200
-    assert b"ethosu_release_driver_of_the_stub" in made.files[record.ELF]
+    assert b"ethosu_release_driver_of_the_stub" in made.files[firmware_record.ELF]
     assert made.record.stack.gaps == ()
     listing = subprocess.run(
-        (f"{PREFIX}objdump", "-d", "--disassemble=dtn_npu_run_apart", tmp_path / "firmware" / record.ELF),
+        (f"{PREFIX}objdump", "-d", "--disassemble=dtn_npu_run_apart", tmp_path / "firmware" / firmware_record.ELF),
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     # The core's copies are in memory before the NPU is started, and it is done before they are read.
@@ -172,7 +172,7 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
 @pytest.mark.slow
 def test_an_ensemble_links_with_its_own_npu(checkout: Path) -> None:
     """The port has the devices that the wait for the NPU needs."""
-    options = FirmwareOptions(harness=record.Harness.SERIAL, ethosu_driver=str(checkout))
+    options = FirmwareOptions(harness=firmware_record.Harness.SERIAL, ethosu_driver=str(checkout))
     board = boards.load("alif_ensemble_he")
     made = image.build(mixed_network.built(), board, options, Toolchain.find(image.OBJECTS))
     assert made.record.sizes.module("stand_in").total == 0
@@ -186,9 +186,9 @@ def test_a_profiled_image_for_silicon_reads_the_npus_own_counters(checkout: Path
     shutil.copy(COUNTERS, checkout / "include")
     options = FirmwareOptions(ethosu_driver=str(checkout), use_profiling=True)
     made = image.build(mixed_network.built(), BOARD, options, Toolchain.find(image.OBJECTS))
-    (tmp_path / record.ELF).write_bytes(made.files[record.ELF])
+    (tmp_path / firmware_record.ELF).write_bytes(made.files[firmware_record.ELF])
     for symbol in ("dtn_port_npu_cycles", "dtn_port_npu_counter", "ethosu_inference_begin", "ethosu_inference_end"):
-        check_symbol(tmp_path / record.ELF, symbol)
+        check_symbol(tmp_path / firmware_record.ELF, symbol)
 
 
 @pytest.mark.slow

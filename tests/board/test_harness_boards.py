@@ -10,7 +10,7 @@ from tests import full, store
 from tests.board.serial_boards import SERIAL, emulated, linked
 
 from deuteron import api
-from deuteron.board import boards, record
+from deuteron.board import boards, firmware_record
 from deuteron.board.image import bundle_of
 from deuteron.board.tables import Tables
 from deuteron.board.toolchain import Source
@@ -52,7 +52,7 @@ def test_the_line_and_semihosting_give_the_same(name: str, target: str, board: s
     samples = by_files.draw(2)
     wanted = by_files.run(samples)
     image = store.firmware(build, boards.load(board), SERIAL)
-    with emulated(image / record.ELF, boards.load(board), terminal=board == "an505") as line:
+    with emulated(image / firmware_record.ELF, boards.load(board), terminal=board == "an505") as line:
         by_line = subject(build, line)
         results = by_line.run(samples)
         profiled = on_line.profile(builds.read(build), LineOptions(line), samples[:1])
@@ -60,7 +60,7 @@ def test_the_line_and_semihosting_give_the_same(name: str, target: str, board: s
         assert of_image.run(samples[:1])[0][0].tobytes() == results[0][0].tobytes()
     has_npu = bool(bundle_of(build).delegates)
     assert (NPU_EMULATED in by_line.text(), NPU_EMULATED in profiled.warnings) == (has_npu, has_npu)
-    assert record.read(image).tables_crc == Tables.of(bundle_of(build)).crc
+    assert firmware_record.read(image).tables_crc == Tables.of(bundle_of(build)).crc
     assert [[y.tobytes() for y in sample] for sample in results] == [[y.tobytes() for y in sample] for sample in wanted]
     files, lines = (dict(each.to_json()["counts"])["runs"] for each in (by_files, by_line))
     for counted, run in zip(files, lines, strict=True):
@@ -72,7 +72,7 @@ def test_the_line_and_semihosting_give_the_same(name: str, target: str, board: s
 def test_another_version_of_the_tables_is_refused_without_the_build(tmp_path: Path) -> None:
     """`firmware.json` has the checksum of the tables, and not only that of the `.pte`."""
     build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
-    firmware = record.read(store.firmware(build, board, SERIAL))
+    firmware = firmware_record.read(store.firmware(build, board, SERIAL))
     assert _expected(None, None, firmware) == expected_of_build(build, bundle_of(build))
 
 
@@ -81,7 +81,9 @@ def test_a_board_without_an_emulator_is_run_on_its_line(tmp_path: Path) -> None:
     build = store.model("digits", target="cortex-m33")
     own = store.firmware(build, boards.load("pico2"), SERIAL)
     shutil.copytree(own, tmp_path, dirs_exist_ok=True)
-    (tmp_path / record.FILE.name).write_text(record.FILE.to_json(replace(record.read(own), board="my_board")))
+    (tmp_path / firmware_record.FILE.name).write_text(
+        firmware_record.FILE.to_json(replace(firmware_record.read(own), board="my_board"))
+    )
     for path, on in ((build, "pico2"), (tmp_path, "an505"), (tmp_path, "my_board")):
         board = "pico2" if path == build else "my_board"
         with pytest.raises(OptionError, match=f"the board `{board}` is not emulated\n\nhint: .*`--on serial:PORT`"):
@@ -94,7 +96,7 @@ def test_a_board_without_an_emulator_is_run_on_its_line(tmp_path: Path) -> None:
 def test_an_emulator_with_other_counts_is_refused(shift: int | None) -> None:
     build, board = store.model("digits", target="cortex-m33"), boards.load("an505")
     own = store.firmware(build, board, SERIAL)
-    with emulated(own / record.ELF, board, shift=shift) as line:
+    with emulated(own / firmware_record.ELF, board, shift=shift) as line:
         chosen = subject(build, line)
         with pytest.raises(BoardError, match="the emulator of the board `an505` does not count instructions"):
             chosen.run(chosen.draw(1))
@@ -171,7 +173,7 @@ def test_a_reference_that_is_wrong_is_not_blamed_on_the_board(monkeypatch: pytes
                 yield outputs
 
     monkeypatch.setattr("deuteron.views.run.line.BuildOnHost", Wrong)
-    with emulated(store.firmware(build, board, SERIAL) / record.ELF, board) as line:
+    with emulated(store.firmware(build, board, SERIAL) / firmware_record.ELF, board) as line:
         chosen = subject(build, line)
         result = chosen.compare(chosen.draw(1))
     assert not result.passed

@@ -12,12 +12,12 @@ from tests.board.conftest import Built
 from tests.board.test_bundle import SMALL
 
 from deuteron import api
-from deuteron.board import boards, image, library, override, qemu, record, size, stack
+from deuteron.board import boards, firmware_record, image, library, override, qemu, size, stack
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle, Memory
+from deuteron.board.firmware_record import Firmware, FirmwareOptions, IoCopy, Kernels, Weights
 from deuteron.board.flash import Flash, FlashOptions
 from deuteron.board.link import ARCHIVE, link
-from deuteron.board.record import Firmware, FirmwareOptions, IoCopy, Kernels, Weights
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.errors import CapacityError, FormatError, InputError, OptionError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
@@ -50,7 +50,7 @@ def make(built: Built) -> Make:
 
 def check(built: Path, directory: Path, board: Board, samples: int = 2) -> tuple[Firmware, qemu.EmulatorReport]:
     """Runs an image twice: host's bits, equal counts, and no more stack than the bound."""
-    firmware = record.read(directory)
+    firmware = firmware_record.read(directory)
     data = api.seeded_inputs(api.read_manifest(built), samples)
     reports = [qemu.run(directory, firmware, board, data, time_out=120) for _ in range(2)]
     for run, again, wanted in zip(reports[0].runs, reports[1].runs, api.run_each(built, data), strict=True):
@@ -80,7 +80,7 @@ def test_weights_may_lie_in_every_memory(weights: Weights, board: Board, built: 
     firmware, _ = check(built("two"), directory, board, samples=1)
     assert firmware.weights == weights.value
     section = {Weights.FLASH: ".dtn_flash", Weights.SRAM: ".dtn_sram", Weights.EXTERNAL: ".dtn_ext"}[weights]
-    with (directory / record.ELF).open("rb") as file:
+    with (directory / firmware_record.ELF).open("rb") as file:
         found = ELFFile(file).get_section_by_name(section)
         assert found["sh_size"] >= sum(row.total for row in firmware.sizes.rows if row.part == "weights") > 0
 
@@ -89,12 +89,12 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(buil
     board = boards.load("an505")
     directory = make("two", board, FirmwareOptions(io_copy=IoCopy.DMA))
     check(built("two"), directory, board, samples=1)
-    assert override.overridden(directory / record.ELF) == ("dtn_io_copy_start", "dtn_io_copy_wait")
+    assert override.overridden(directory / firmware_record.ELF) == ("dtn_io_copy_start", "dtn_io_copy_wait")
     plain = make("two", board)
-    assert override.overridden(plain / record.ELF) == ()
-    assert "io_copy_dma" not in (plain / record.MAP).read_text()
+    assert override.overridden(plain / firmware_record.ELF) == ()
+    assert "io_copy_dma" not in (plain / firmware_record.MAP).read_text()
     with pytest.raises(InputError) as caught:
-        override.check_override(plain / record.ELF)
+        override.check_override(plain / firmware_record.ELF)
     assert str(caught.value) == (
         "`firmware.elf` copies inputs and outputs by the weak default, but an override of `dtn_io_copy` was requested"
         "\n\nhint: link the override as an object; or put its archive before the library, and before that "
@@ -143,7 +143,7 @@ def test_a_board_without_a_dma_is_not_asked_for_one(built: Built):
 
 @pytest.mark.parametrize("board", full.first(BOARDS, 1), ids=lambda board: board.name)
 def test_the_stack_is_as_large_as_asked_for(board: Board, built: Built, make: Make):
-    taken = record.read(make("two", board)).stack.bytes
+    taken = firmware_record.read(make("two", board)).stack.bytes
     firmware, report = check(built("two"), make("two", board, FirmwareOptions(stack=taken)), board, samples=1)
     assert firmware.stack.bytes == taken
     assert taken <= firmware.stack.available == report.stack_bytes < taken + 8
@@ -151,7 +151,7 @@ def test_the_stack_is_as_large_as_asked_for(board: Board, built: Built, make: Ma
 
 def test_a_stack_that_may_overflow_is_refused(built: Built, make: Make):
     board = BOARDS[0]
-    bound = record.read(make("two", board)).stack
+    bound = firmware_record.read(make("two", board)).stack
     short = (bound.bytes - 8) // 8 * 8
     with pytest.raises(CapacityError) as caught:
         image.build(built("two"), board, FirmwareOptions(stack=short), Toolchain.find(image.OBJECTS))
@@ -175,7 +175,7 @@ def test_a_stack_that_there_cannot_be(stack_bytes: int):
 def test_weights_come_at_the_rate_of_the_flash(built: Built, make: Make):
     board = BOARDS[0]
     directory = make("two_fetched", board, FirmwareOptions(flash=FlashOptions(latency_ns=1000)))
-    firmware = record.read(directory)
+    firmware = firmware_record.read(directory)
     assert firmware.flash == Flash(1000, 400_000_000)
     sample = api.seeded_inputs(api.read_manifest(built("two_fetched")), 1)
     flashes = (firmware.flash, Flash(0, 0), Flash(1000, 20_000))
@@ -275,10 +275,10 @@ def test_an_image_that_copies_nothing_has_no_override(tmp_path: Path):
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
 def test_sizes_add_up_to_the_image(board: Board, make: Make):
     directory = make("two", board)
-    firmware = record.read(directory)
+    firmware = firmware_record.read(directory)
     sums = dict.fromkeys(("text", "rodata", "data", "bss"), 0)
     reserved = 0
-    with (directory / record.ELF).open("rb") as file:
+    with (directory / firmware_record.ELF).open("rb") as file:
         for section in ELFFile(file).iter_sections():
             if not section["sh_flags"] & 2:
                 continue
@@ -299,7 +299,7 @@ def test_sizes_add_up_to_the_image(board: Board, make: Make):
 
 @pytest.mark.parametrize("board", full.first(BOARDS, 1), ids=lambda board: board.name)
 def test_only_the_kernels_that_are_called_are_linked_unless_all_are_asked_for(board: Board, make: Make):
-    selected, everything = (record.read(make("two", board, FirmwareOptions(kernels))) for kernels in Kernels)
+    selected, everything = (firmware_record.read(make("two", board, FirmwareOptions(kernels))) for kernels in Kernels)
     for firmware in (selected, everything):
         linked = {row.part for row in firmware.sizes.rows if row.module == "kernels"} & {k.name for k in KERNELS}
         assert linked == set(firmware.kernels)
@@ -311,23 +311,23 @@ def test_the_same_build_gives_the_same_bytes(built: Built, make: Make):
     board = BOARDS[0]
     first = {path.name: path.read_bytes() for path in make("two", board).iterdir()}
     again = image.build(built("two"), board, FirmwareOptions(), Toolchain.find(image.OBJECTS))
-    assert {**again.files, record.FILE.name: record.FILE.to_json(again.record).encode()} == first
+    assert {**again.files, firmware_record.FILE.name: firmware_record.FILE.to_json(again.record).encode()} == first
 
 
 def test_the_record_survives_json_and_guards_the_files(make: Make):
     directory = make("conv", BOARDS[0])
-    found = record.read(directory)
-    assert record.FILE.from_json(record.FILE.to_json(found), Firmware) == found
-    assert set(found.files) == {path.name for path in directory.iterdir()} - {record.FILE.name}
+    found = firmware_record.read(directory)
+    assert firmware_record.FILE.from_json(firmware_record.FILE.to_json(found), Firmware) == found
+    assert set(found.files) == {path.name for path in directory.iterdir()} - {firmware_record.FILE.name}
 
 
 def test_a_damaged_image_is_not_run(make: Make, tmp_path: Path):
     directory = make("conv", BOARDS[0])
     for file in directory.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / record.ELF).write_bytes(b"")
+    (tmp_path / firmware_record.ELF).write_bytes(b"")
     with pytest.raises(FormatError) as caught:
-        record.read(tmp_path)
+        firmware_record.read(tmp_path)
     assert str(caught.value).startswith(
         f"{tmp_path}: `firmware.elf` is not the file that `firmware.json` describes: 0 bytes with SHA-256"
     )
@@ -337,13 +337,13 @@ def test_a_damaged_image_is_not_run(make: Make, tmp_path: Path):
 def test_a_program_that_the_driver_refuses_is_refused_in_its_words(built: Built, make: Make, tmp_path: Path):
     board = BOARDS[0]
     directory = make("conv", board)
-    data = bytearray((directory / record.ELF).read_bytes())
+    data = bytearray((directory / firmware_record.ELF).read_bytes())
     microcode = (directory / "dtn_bundle_data.bin").read_bytes()[:256]
     data[data.index(microcode) + 200] ^= 1
-    (tmp_path / record.ELF).write_bytes(data)
+    (tmp_path / firmware_record.ELF).write_bytes(data)
     sample = api.seeded_inputs(api.read_manifest(built("conv")), 1)
     with pytest.raises(FormatError) as caught:
-        qemu.run(tmp_path, record.read(directory), board, sample)
+        qemu.run(tmp_path, firmware_record.read(directory), board, sample)
     assert str(caught.value) == (
         "firmware.elf: the firmware failed: bundle version 3: the microcode is damaged: its CRC-32 does not match "
         "(reason 21, detail 0)\n\nhint: build the firmware again"
@@ -354,16 +354,16 @@ def test_a_model_without_partitions_links_no_kernel(tmp_path: Path):
     bundle = Bundle("empty", (), (), (), (), (Memory(0, "an arena"), Memory(0, "working memory")), (), (), ())
     board = BOARDS[0]
     linked = link(bundle, board, FirmwareOptions(), (), Toolchain.find(image.OBJECTS), tmp_path)
-    sizes = size.measure(tmp_path / record.ELF, tmp_path / record.MAP)
+    sizes = size.measure(tmp_path / firmware_record.ELF, tmp_path / firmware_record.MAP)
     assert not [row for row in sizes.rows if row.module == "kernels"]
-    assert stack.bound(tmp_path / record.ELF, tmp_path / record.MAP, linked.objects).gaps == ()
+    assert stack.bound(tmp_path / firmware_record.ELF, tmp_path / firmware_record.MAP, linked.objects).gaps == ()
 
 
 def test_an_image_has_the_devices_that_it_uses(built: Built, make: Make):
     """Without copies by DMA and fetches there is no timer, no DMA and no interrupt in the image, nor in its bound."""
     board = boards.load("an505")
     plain, copying, fetching_ = (
-        record.read(make(name, board, options))
+        firmware_record.read(make(name, board, options))
         for name, options in (
             ("two", FirmwareOptions()),
             ("two", FirmwareOptions(io_copy=IoCopy.DMA)),
@@ -381,7 +381,8 @@ def test_an_image_has_the_devices_that_it_uses(built: Built, make: Make):
 def test_weights_in_external_memory_are_counted_apart(built: Built, make: Make):
     board = BOARDS[0]
     inside, outside = (
-        record.read(make("two", board, FirmwareOptions(weights=w))).sizes for w in (Weights.FLASH, Weights.EXTERNAL)
+        firmware_record.read(make("two", board, FirmwareOptions(weights=w))).sizes
+        for w in (Weights.FLASH, Weights.EXTERNAL)
     )
     held = sum(len(d.partition.blocks[1].data) for d in image.bundle_of(built("two")).delegates)
     assert inside.external == 0
@@ -425,14 +426,14 @@ DAMAGE = {
 def test_a_damaged_image_is_refused_on_the_board(board: Board, damage: str, built: Built, make: Make, tmp_path: Path):
     name, at, bits, sentence = DAMAGE[damage]
     directory = make("conv", board)
-    data = bytearray((directory / record.ELF).read_bytes())
-    with (directory / record.ELF).open("rb") as file:
+    data = bytearray((directory / firmware_record.ELF).read_bytes())
+    with (directory / firmware_record.ELF).open("rb") as file:
         elf = ELFFile(file)
         (symbol,) = elf.get_section_by_name(".symtab").get_symbol_by_name(name)
         (place,) = elf.address_offsets(symbol["st_value"])
     data[place + at] ^= bits
-    (tmp_path / record.ELF).write_bytes(data)
+    (tmp_path / firmware_record.ELF).write_bytes(data)
     sample = api.seeded_inputs(api.read_manifest(built("conv")), 1)
     with pytest.raises(FormatError) as caught:
-        qemu.run(tmp_path, record.read(directory), board, sample)
+        qemu.run(tmp_path, firmware_record.read(directory), board, sample)
     assert sentence in str(caught.value)

@@ -7,7 +7,7 @@ from tests import full, store
 from tests.frontend.int16_networks import NETWORKS
 
 from deuteron import api
-from deuteron.board import boards, qemu, record
+from deuteron.board import boards, firmware_record, qemu
 
 pytestmark = pytest.mark.slow
 
@@ -22,6 +22,6 @@ def test_a_board_computes_what_executorchs_runtime_does(name: str, target: str, 
     assert api.read_manifest(build).options.activations is api.Activations.INT16
     data = api.seeded_inputs(api.read_manifest(build), 2)
     firmware: Path = store.firmware(build, boards.load(board))
-    report = qemu.run(firmware, record.read(firmware), boards.load(board), data, time_out=300)
+    report = qemu.run(firmware, firmware_record.read(firmware), boards.load(board), data, time_out=300)
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(build, data)]
     assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted

@@ -11,7 +11,7 @@ from tests.board.models import ENDS_BUDGET, ends_in_scratch, stripes
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, IoInScratch
-from deuteron.board import boards, image, io_in_scratch, qemu, record
+from deuteron.board import boards, firmware_record, image, io_in_scratch, qemu
 from deuteron.board.bundle import CONTEXT_BYTES
 from deuteron.errors import CapacityError, OptionError
 from deuteron.npu.neutron import partitions
@@ -135,7 +135,7 @@ def test_firmware_has_them_there_and_gives_the_bits_of_the_host(target: str) -> 
     assert replace(compare(built, data), outputs=()).failures() == ()
     wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(built, data)]
     firmware = store.firmware(built, BOARD)
-    report = qemu.run(firmware, record.read(firmware), BOARD, data, time_out=300)
+    report = qemu.run(firmware, firmware_record.read(firmware), BOARD, data, time_out=300)
     assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from tests.board import programs
 
-from deuteron.board import boards, image, record
+from deuteron.board import boards, firmware_record, image
 from deuteron.board.bundle import Bundle
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.npu.firmware import FirmwareBlock
@@ -22,7 +22,7 @@ def linked(bundle: Bundle, folder: Path) -> set[str]:
     """The names in an image of the bundle for the AN505."""
     kernels = image.called(bundle)
     link(bundle, boards.load("an505"), FirmwareOptions(), kernels, Toolchain.find(image.OBJECTS), folder)
-    with (folder / record.ELF).open("rb") as file:
+    with (folder / firmware_record.ELF).open("rb") as file:
         return {symbol.name for symbol in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
 
 

@@ -16,12 +16,12 @@ from tests.board.test_harness import on_host
 from tests.board.test_state import stream, summing
 
 from deuteron.board import boards, harness_image, image, library
+from deuteron.board.firmware_record import ELF, FirmwareOptions
 from deuteron.board.flash import Flash
 from deuteron.board.harness.client import Client
 from deuteron.board.harness.line import open_line
 from deuteron.board.harness.program import BoardProgram
 from deuteron.board.link import link
-from deuteron.board.record import ELF, FirmwareOptions
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.errors import FormatError, InputError, OptionError

@@ -8,9 +8,9 @@ import pytest
 
 from deuteron.board import boards, qemu
 from deuteron.board.bundle import ElementType, Memory, Value
+from deuteron.board.firmware_record import Firmware, FirmwareOptions, StepInfo
 from deuteron.board.flash import Flash
 from deuteron.board.qemu import EmulatorEvent, EventKind
-from deuteron.board.record import Firmware, FirmwareOptions, StepInfo
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InternalError, MissingToolError

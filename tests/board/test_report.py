@@ -7,7 +7,7 @@ from tests.board.test_qemu import FIRMWARE
 
 from deuteron.board import report
 from deuteron.board.bundle import Memory
-from deuteron.board.record import FirmwareOptions, Kernels
+from deuteron.board.firmware_record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
 from deuteron.board.stack import Bound, StackFrame
 from deuteron.board.toolchain import Region

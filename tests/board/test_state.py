@@ -17,7 +17,7 @@ from tests.board.programs import ADD, Maker, payload
 from tests.frontend.ethosu import networks
 
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board import boards, image, qemu, record, state
+from deuteron.board import boards, firmware_record, image, qemu, state
 from deuteron.board.arena import planned
 from deuteron.board.bundle import Bundle, State, StateTensor
 from deuteron.board.emit import emit
@@ -374,10 +374,10 @@ def test_a_network_on_an_npu_has_state_around_it(made: str, built: Built, tmp_pa
     executor = HostExecutor(stateful)
     for x, y in zip(samples, wanted, strict=True):
         np.testing.assert_array_equal(executor.run([x])[0], y)
-    board, options = boards.load("an547"), record.FirmwareOptions()
+    board, options = boards.load("an547"), firmware_record.FirmwareOptions()
     link(stateful, board, options, image.called(stateful), Toolchain.find(image.OBJECTS), tmp_path)
     firmware = replace(
-        record.read(store.firmware(build, board)),
+        firmware_record.read(store.firmware(build, board)),
         inputs=tuple(stateful.values[i] for i in stateful.inputs),
         outputs=tuple(stateful.values[i] for i in stateful.outputs),
         state=stateful.state,

@@ -9,7 +9,7 @@ from tests.runtime.crafted_programs import Crafted, number, placed, truth
 from tests.runtime.crafted_programs import state as state_value
 
 from deuteron import api
-from deuteron.board import boards, image, qemu, record, report
+from deuteron.board import boards, firmware_record, image, qemu, report
 from deuteron.board import build_directory as directories
 from deuteron.board.bundle import State, StateTensor
 from deuteron.board.host_executor import HostExecutor
@@ -48,9 +48,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_boards_stream_in_one_process(build: Path, name: str, tmp_path: Path) -> None:
     """A thousand samples, with resets in between, are the host's bit for bit, and all take equally long."""
     board = boards.load(name)
-    made = image.build(build, board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    made = image.build(build, board, firmware_record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
     image.write(made, tmp_path / "firmware", force=False)
-    firmware = record.read(tmp_path / "firmware")
+    firmware = firmware_record.read(tmp_path / "firmware")
     assert firmware.state == State(1, (StateTensor("inner.a", 16, 16), StateTensor("b", 32, 16)))
     assert "\nstate        48 B: state, which lasts from one run to the next\n" in report.text(firmware)
     samples = [[x] for x in stream(1000, (4,))]

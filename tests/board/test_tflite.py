@@ -13,7 +13,7 @@ from tests.tflite.cortex_m.running import random_inputs
 from deuteron import api
 from deuteron.board import boards, image, qemu
 from deuteron.board.build_directory import build_directory
-from deuteron.board.record import FirmwareOptions
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode

@@ -11,8 +11,8 @@ from tests.board import programs
 from tests.board.programs import ADD, DEQUANTIZE, QUANTIZE, SMALL, Maker, delegate, payload
 
 from deuteron.board import operators
-from deuteron.board.arrays import DTYPES
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.tensor_bytes import DTYPES
 from deuteron.board.translate import translate
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InputError, UnsupportedError
 from deuteron.npu import families

@@ -12,7 +12,7 @@ from tests.board.test_ports import port_of_an505
 
 from deuteron.arch import calibration, cores
 from deuteron.arch.calibration import Measurement
-from deuteron.board import boards, image, record
+from deuteron.board import boards, firmware_record, image
 from deuteron.board.toolchain import Toolchain
 from deuteron.builds import manifest as manifests
 from deuteron.views.events import record as profiles
@@ -39,7 +39,7 @@ def profiled(deuteron: Run, build: Path, elf: Path, machine: str, *words: object
 def counted(deuteron: Run, tmp_path: Path) -> Path:
     """The profile of an emulated board, which counts instructions."""
     build, out = store.model("digits", target="cortex-m55"), tmp_path / "counted"
-    elf = store.firmware(build, boards.load("an547"), SERIAL) / record.ELF
+    elf = store.firmware(build, boards.load("an547"), SERIAL) / firmware_record.ELF
     assert profiled(deuteron, build, elf, "an547", "-o", out).code == 0
     return out
 
@@ -50,7 +50,7 @@ def timed(deuteron: Run, tmp_path: Path) -> tuple[Path, Result]:
     build, out = store.model("digits", target="cortex-m33"), tmp_path / "timed"
     board = boards.read_port(port_of_an505(tmp_path))
     image.write(image.build(build, board, SERIAL, Toolchain.find(image.OBJECTS)), tmp_path / "fw", force=False)
-    return out, profiled(deuteron, build, tmp_path / "fw" / record.ELF, "an505", "-o", out, "--runs", "2")
+    return out, profiled(deuteron, build, tmp_path / "fw" / firmware_record.ELF, "an505", "-o", out, "--runs", "2")
 
 
 def test_counts_are_compared_with_estimated_instructions(counted: Path) -> None:
@@ -126,7 +126,7 @@ def test_measured_times_make_a_band(deuteron: Run, timed: tuple[Path, Result], t
     assert [row["ratio"] for row in listed["measurements"]] == [one.ratio]
     # The next profile of the target has the band.
     build = store.model("digits", target="cortex-m33")
-    again = profiled(deuteron, build, tmp_path / "fw" / record.ELF, "an505", "-o", tmp_path / "again")
+    again = profiled(deuteron, build, tmp_path / "fw" / firmware_record.ELF, "an505", "-o", tmp_path / "again")
     assert str(band) in again.out.splitlines()
 
 
@@ -163,7 +163,7 @@ def test_a_file_that_is_no_profile(deuteron: Run, tmp_path: Path) -> None:
 
 
 def test_firmware_is_no_build_to_profile(deuteron: Run, tmp_path: Path) -> None:
-    (tmp_path / record.FILE.name).touch()
+    (tmp_path / firmware_record.FILE.name).touch()
     result = deuteron("profile", tmp_path, "--on", "tcp:127.0.0.1:1")
     assert result.code == 1
     assert result.err == (

@@ -9,7 +9,7 @@ from tests import store
 from tests.runtime import models
 from tests.views.test_energy import ppk2
 
-from deuteron.board import boards, record
+from deuteron.board import boards, firmware_record
 
 from .conftest import Result
 
@@ -63,7 +63,7 @@ def test_missing_samples_are_reported(log: Path, deuteron: Run) -> None:
 
 def test_steps_have_the_names_of_the_firmware(log: Path, deuteron: Run) -> None:
     firmware = store.firmware(store.network(models.two, "two"), boards.load("an505"))
-    names = [info.title for info in record.read(firmware).steps]
+    names = [info.title for info in firmware_record.read(firmware).steps]
     assert len(names) > 2
     levels = [(0, 0), *[(1, 1 - i % 2) for i in range(len(names))], (0, 0)]
     named = log.with_name("named.csv")

@@ -10,7 +10,7 @@ from tests import store
 from tests.runtime import models
 
 from deuteron import api
-from deuteron.board import record, report
+from deuteron.board import firmware_record, report
 from deuteron.board.flash import Flash
 from deuteron.views.compare.board import Difference, HostComparison
 from deuteron.views.run import board as on_board
@@ -41,7 +41,7 @@ def test_what_is_written_and_said(build: Path, tmp_path: Path, deuteron: Run):
     out = tmp_path / "out"
     result = deuteron("firmware", build, "--board", "an547", "-o", out)
     assert result == Result(
-        0, report.text(record.read(out)) + "\n", f"wrote `{out / 'firmware.elf'}` and 7 other files\n"
+        0, report.text(firmware_record.read(out)) + "\n", f"wrote `{out / 'firmware.elf'}` and 7 other files\n"
     )
     assert result.out.startswith("two on an547: selected kernels, weights in flash, inputs and outputs copied by cpu\n")
     assert {path.name for path in out.iterdir()} == {
@@ -64,7 +64,7 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     }  # fmt: skip
     assert "neutron_kernel_selection.c" not in data["files"]
     result = deuteron(*more, "--diff", firmware, "--force")
-    assert result.out == report.diff(record.read(firmware), record.read(out)) + "\n"
+    assert result.out == report.diff(firmware_record.read(firmware), firmware_record.read(out)) + "\n"
 
 
 def test_a_stack_that_may_overflow_is_refused(build: Path, tmp_path: Path, deuteron: Run):
@@ -81,7 +81,7 @@ def test_a_stack_that_may_overflow_is_refused(build: Path, tmp_path: Path, deute
     assert hint == f"hint: reserve enough with `deuteron firmware ... --stack {enough}`"
     again = deuteron(*given, "--stack", enough, "--quiet")
     assert (again.code, again.err) == (0, "")
-    stack = record.read(tmp_path / "out").stack
+    stack = firmware_record.read(tmp_path / "out").stack
     assert first.split()[7] == f"{stack.bytes:,}"
     assert stack.bytes <= stack.available == int(enough) < stack.bytes + 8
 
@@ -219,7 +219,7 @@ def test_samples_on_a_board(build: Path, firmware: Path, deuteron: Run):
 def test_the_flash_of_an_emulator(build: Path, tmp_path: Path, deuteron: Run):
     out = tmp_path / "out"
     deuteron("firmware", build, "--board", "an505", "-o", out, "--flash-bandwidth", "2MB/s", "--quiet")
-    assert record.read(out).flash == Flash(200, 2_000_000)
+    assert firmware_record.read(out).flash == Flash(200, 2_000_000)
 
     def flash(*options: str) -> object:
         return json.loads(deuteron("run", out, "--on", "an505", *options, "--json").out)["counts"]["flash"]

@@ -11,8 +11,8 @@ import pytest
 from tests import store
 from tests.board.test_ports import port_of_an505
 
-from deuteron.board import boards, record
-from deuteron.board.record import FirmwareOptions, Harness
+from deuteron.board import boards, firmware_record
+from deuteron.board.firmware_record import FirmwareOptions, Harness
 
 from .conftest import Result
 
@@ -62,7 +62,7 @@ def test_firmware_names_its_board(deuteron: Run, pyocd: Path, firmware: Path) ->
 
 
 def test_an_image_with_a_chip_and_a_probe(deuteron: Run, pyocd: Path, firmware: Path) -> None:
-    result = deuteron("flash", firmware / record.ELF, "--chip", "stm32l475xg", "--probe", "0669", "--json")
+    result = deuteron("flash", firmware / firmware_record.ELF, "--chip", "stm32l475xg", "--probe", "0669", "--json")
     assert json.loads(result.out)["chip"] == "stm32l475xg"
     assert asked(pyocd)[2:6] == ["--target", "stm32l475xg", "--uid", "0669"]
 
@@ -143,8 +143,8 @@ def test_arguments_are_checked_before_pyocd(
     assert "needs the Python package `pyocd`" in deuteron("flash", build, "--board", "pico2").err
     own = tmp_path / "own"
     shutil.copytree(firmware, own)
-    made = replace(record.read(firmware), board="my_board")
-    (own / record.FILE.name).write_text(record.FILE.to_json(made))
+    made = replace(firmware_record.read(firmware), board="my_board")
+    (own / firmware_record.FILE.name).write_text(firmware_record.FILE.to_json(made))
     assert (
         f"`{own}` is firmware of the port `my_board`, whose directory it does not have\n\n"
         "hint: give that directory with `--port DIR`, or the chip with `--chip NAME`\n"

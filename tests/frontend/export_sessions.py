@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from deuteron.frontend import upstream_caches
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.pipeline import Flow
 from deuteron.runtime.host import HostRunner
 

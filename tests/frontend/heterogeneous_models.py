@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.cortex_m import lowering_check
+from deuteron.frontend.cortex_m import numerical_check
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.pipeline import Flow
 
@@ -34,7 +34,7 @@ class Combined:
     @property
     def steps(self) -> int:
         """By how many steps of the output's scale the program is off the quantized model, both run by PyTorch."""
-        (steps,) = lowering_check.differences(self.program, self.module, self.inputs)
+        (steps,) = numerical_check.differences(self.program, self.module, self.inputs)
         return steps
 
 

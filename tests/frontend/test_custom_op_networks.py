@@ -10,8 +10,8 @@ from tests.frontend.export_sessions import check_runtime, edge_of
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.cortex_m import lowering_check
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m import numerical_check
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.operators import is_delegate, operator_name
 from deuteron.frontend.pipeline import Flow
@@ -34,7 +34,7 @@ def test_a_network_is_int8_and_computes_what_its_definitions_say(name: str, targ
             is_edge = any(edge in operator_name(node.target) for edge in EDGES)
             values_of = [value for value in flat(node.meta["val"]) if isinstance(value, torch.Tensor)]
             assert is_edge or not any(value.is_floating_point() for value in values_of), node.format_node()
-    assert all(steps <= 1 for steps in lowering_check.differences(program, flow.module, inputs))
+    assert all(steps <= 1 for steps in numerical_check.differences(program, flow.module, inputs))
     if any(map(is_delegate, program.graph.nodes)):
         return  # PyTorch computes in float32 what the NPU gets
     check_runtime(edge, inputs, tmp_path / "model.pte")

@@ -17,7 +17,7 @@ from deuteron.arch import targets
 from deuteron.arch.cores import Work
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
-from deuteron.frontend.cortex_m import lowering_check
+from deuteron.frontend.cortex_m import numerical_check
 from deuteron.frontend.cortex_m.custom_ops.catalogue import PATTERNS
 from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine, Site
 from deuteron.frontend.cpu import cpu_ops
@@ -50,7 +50,7 @@ def test_a_network_computes_what_its_definitions_say(name: str, tmp_path: Path) 
     flow = Flow(targets.load("cortex-m33"), options, lambda: [inputs], inputs)
     edge = edge_of(flow, check_module(module), inputs)
     program = edge.exported_program()
-    assert all(steps <= 1 for steps in lowering_check.differences(program, flow.module, inputs))
+    assert all(steps <= 1 for steps in numerical_check.differences(program, flow.module, inputs))
     operators = Counter(op.op for op in cpu_ops(program.graph))
     wide = sum(count for name, count in operators.items() if name.endswith("_s16"))
     ours = ("cortex_m::", "deuteron::")

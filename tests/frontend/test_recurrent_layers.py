@@ -14,7 +14,7 @@ from deuteron import api
 from deuteron.builds.quality import decibels
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.quantize.recurrent_layers import layer_operator
 
 

@@ -26,7 +26,7 @@ from deuteron.frontend import upstream_caches
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.backends.neutron.npu_backend import NeutronNpuBackend
 from deuteron.frontend.build import build
-from deuteron.frontend.gc_pause import THRESHOLD, rare_collections
+from deuteron.frontend.gc_threshold import THRESHOLD, rare_collections
 from deuteron.frontend.pipeline import Flow
 from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import value_of

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from deuteron.builds.options import BuildOptions
 from deuteron.frontend.build import build
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.runtime.host import HostRunner
 
 pytestmark = pytest.mark.slow

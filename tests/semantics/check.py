@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, InternalError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.variables import stepped, stepping
 from deuteron.frontend.inputs import Inputs, copies

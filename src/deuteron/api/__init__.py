@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from deuteron.api.meters import energy as energy
     from deuteron.board.emit import EmitOptions as EmitOptions
     from deuteron.board.emit import Placement as Placement
+    from deuteron.board.firmware_record import FirmwareOptions as FirmwareOptions
+    from deuteron.board.firmware_record import IoCopy as IoCopy
+    from deuteron.board.firmware_record import Kernels as Kernels
+    from deuteron.board.firmware_record import Weights as Weights
     from deuteron.board.flash import FlashOptions as FlashOptions
-    from deuteron.board.record import FirmwareOptions as FirmwareOptions
-    from deuteron.board.record import IoCopy as IoCopy
-    from deuteron.board.record import Kernels as Kernels
-    from deuteron.board.record import Weights as Weights
     from deuteron.builds.manifest import Manifest as Manifest
     from deuteron.builds.manifest import TensorInfo as TensorInfo
     from deuteron.builds.options import DEFAULT_TARGET as DEFAULT_TARGET
@@ -92,7 +92,7 @@ _NAMES = {
     "api.meters": ("calibrate", "energy"),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),
-    "board.record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),
+    "board.firmware_record": ("FirmwareOptions", "IoCopy", "Kernels", "Weights"),
     "builds.manifest": ("Manifest", "TensorInfo"),
     "builds.options": (
         "DEFAULT_TARGET",

@@ -437,12 +437,12 @@ def operators(names: Sequence[str] = (), *, target: str = DEFAULT_TARGET) -> "tu
 
 def formats() -> Mapping[str, str]:
     """Return the written formats with their versions."""
-    from deuteron.board import bundle, record
+    from deuteron.board import bundle, firmware_record
     from deuteron.builds import manifest
     from deuteron.npu.neutron.microcode import format as microcode
     from deuteron.views.events import record as profile
 
-    files = (manifest.FILE, record.FILE, profile.FILE)
+    files = (manifest.FILE, firmware_record.FILE, profile.FILE)
     return {
         "microcode": f"{microcode.VERSION_MAJOR}.{microcode.VERSION_MINOR}",
         "bundle": str(bundle.VERSION),

@@ -25,7 +25,7 @@ def flash(
         DeuteronError: the build cannot be linked for the board.
     """
     from deuteron.api.make import firmware
-    from deuteron.board import boards, pyocd, record
+    from deuteron.board import boards, firmware_record, pyocd
 
     path = Path(path)
     if not path.exists():
@@ -39,7 +39,7 @@ def flash(
         listed = ", ".join(f"`{name}`" for name in boards.ports())
         raise OptionError(f"unknown board `{board}`", hint=f"the boards are {listed}; `--port DIR` is your own")
     given = boards.read_port(board) if isinstance(board, Path) else None if board is None else boards.load(board)
-    made = record.read(path) if (path / record.FILE.name).is_file() else None
+    made = firmware_record.read(path) if (path / firmware_record.FILE.name).is_file() else None
     if made is not None and given is not None and given.name != made.board:
         raise OptionError(
             f"`{path}` is firmware for the board `{made.board}`, not for `{given.name}`",
@@ -47,7 +47,7 @@ def flash(
         )
     if made is not None and made.board in (*boards.names(), *boards.ports()):
         given = boards.load(made.board)
-    elf = path if pyocd.is_elf(path) else path / record.ELF if made is not None else None
+    elf = path if pyocd.is_elf(path) else path / firmware_record.ELF if made is not None else None
     if made is not None and given is None and chip is None:
         raise OptionError(
             f"`{path}` is firmware of the port `{made.board}`, whose directory it does not have",
@@ -62,6 +62,8 @@ def flash(
     pyocd.check_installed()  # before the work
     with tempfile.TemporaryDirectory(prefix="deuteron-flash-") as scratch:
         directory = Path(scratch) / "firmware"
-        firmware(path, board, directory, options=record.FirmwareOptions(harness=record.Harness.SERIAL))
-        pyocd.load(directory / record.ELF, chosen, probe)
+        firmware(
+            path, board, directory, options=firmware_record.FirmwareOptions(harness=firmware_record.Harness.SERIAL)
+        )
+        pyocd.load(directory / firmware_record.ELF, chosen, probe)
     return chosen

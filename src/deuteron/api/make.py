@@ -17,12 +17,12 @@ from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning, 
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.backends.ethosu import vela
-from deuteron.frontend.gc_pause import rare_collections
+from deuteron.frontend.gc_threshold import rare_collections
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
+    from deuteron.board.firmware_record import FirmwareOptions, Kernels
     from deuteron.board.image import Image
-    from deuteron.board.record import FirmwareOptions, Kernels
     from deuteron.frontend.build import BuildResult, Progress
     from deuteron.frontend.quantize.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
@@ -352,7 +352,7 @@ def firmware(
     """
     from deuteron.board import boards, image
     from deuteron.board.build_directory import opened
-    from deuteron.board.record import FirmwareOptions
+    from deuteron.board.firmware_record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
 
     chosen = boards.read_port(board) if isinstance(board, Path) else boards.load(board)
@@ -395,8 +395,8 @@ def bundle(
     """
     from deuteron.board.build_directory import opened
     from deuteron.board.emit import EmitOptions
+    from deuteron.board.firmware_record import Kernels
     from deuteron.board.generate import generate
-    from deuteron.board.record import Kernels
 
     written = Path(output)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:

@@ -9,7 +9,7 @@ from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
     from deuteron.arch.calibration import OwnBand
-    from deuteron.board.record import StepInfo
+    from deuteron.board.firmware_record import StepInfo
     from deuteron.views.energy import Energy
 
 
@@ -33,14 +33,14 @@ def energy(
     Raises:
         DeuteronError: a file cannot be read, or the log has no complete run.
     """
-    from deuteron.board import record
+    from deuteron.board import firmware_record
     from deuteron.views.energy import measure
     from deuteron.views.energy_log import read_log
 
     recorded = read_log(Path(log), [run, *([step] if step else [])])
     if firmware is not None and step is None:
         raise OptionError(f"`{firmware}` names the steps of a run", hint="give their pin too: `--step COLUMN`")
-    titles = _titles(record.read(Path(firmware)).steps) if firmware is not None else ()
+    titles = _titles(firmware_record.read(Path(firmware)).steps) if firmware is not None else ()
     found = measure(recorded, run, step, volts, len(titles) or None)
     return replace(found, titles=titles) if found.steps else found
 

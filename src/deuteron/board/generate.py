@@ -8,9 +8,9 @@ from pathlib import Path
 from deuteron.board import harness_image, image
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, emit
+from deuteron.board.firmware_record import Kernels
 from deuteron.board.flash import Flash
 from deuteron.board.link import SELECTION, selection
-from deuteron.board.record import Kernels
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.errors import OptionError

@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 from weakref import finalize
 
-from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, VERSION, Bundle, Value
 from deuteron.board.tables import Tables
+from deuteron.board.tensor_bytes import Array, from_bytes, to_bytes
 from deuteron.errors import (
     CapacityError,
     DeuteronError,

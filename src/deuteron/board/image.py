@@ -8,14 +8,14 @@ from pathlib import Path
 
 from deuteron.arch import cores, targets
 from deuteron.arch.cores import InnerWork
-from deuteron.board import boards, flash, harness_image, record, size, stack
+from deuteron.board import boards, firmware_record, flash, harness_image, size, stack
 from deuteron.board.arena import arena_of
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
+from deuteron.board.firmware_record import Arenas, Firmware, FirmwareOptions, Harness, IoCopy, Kernels, StepInfo
 from deuteron.board.interleaved_weights import inner_of, interleaved
 from deuteron.board.link import link
 from deuteron.board.override import check_override
-from deuteron.board.record import Arenas, Firmware, FirmwareOptions, Harness, IoCopy, Kernels, StepInfo
 from deuteron.board.tables import CHANGE, Tables
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
@@ -75,7 +75,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
             )
             extra = (*extra, own)
         linked = link(bundle, board, options, kernels, toolchain, work, extra=extra)
-        elf, map_file = work / record.ELF, work / record.MAP
+        elf, map_file = work / firmware_record.ELF, work / firmware_record.MAP
         if options.io_copy is IoCopy.DMA:
             check_override(elf)
         sizes = size.measure(elf, map_file)
@@ -131,13 +131,15 @@ def hash_text(sha256: str) -> str:
 
 def check_output(directory: Path, *, force: bool) -> None:
     """Check before the work that an image may be written there; OptionError or InputError if not."""
-    output.check_output(directory, force=force, record=record.FILE.name)
+    output.check_output(directory, force=force, record=firmware_record.FILE.name)
 
 
 def write(image: Image, directory: Path, *, force: bool) -> None:
     """Write the whole directory; if it may not be replaced, write nothing and raise OptionError or InputError."""
-    text = record.FILE.to_json(image.record).encode()
-    output.write(directory, {**image.files, record.FILE.name: text}, force=force, record=record.FILE.name)
+    text = firmware_record.FILE.to_json(image.record).encode()
+    output.write(
+        directory, {**image.files, firmware_record.FILE.name: text}, force=force, record=firmware_record.FILE.name
+    )
 
 
 def check_origin(directory: Path, firmware: Firmware, build: Path) -> None:

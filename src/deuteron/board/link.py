@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from deuteron.board import ethosu_driver, library, record
+from deuteron.board import ethosu_driver, firmware_record, library
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
-from deuteron.board.record import Arenas, FirmwareOptions, Harness, IoCopy, Kernels, Weights
+from deuteron.board.firmware_record import Arenas, FirmwareOptions, Harness, IoCopy, Kernels, Weights
 from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
@@ -123,7 +123,7 @@ def link(
             inputs,
             (*board.flags, PLACE_ALL, *sized, *(f"-L{folder}" for folder in library.script_folders(board))),
             script,
-            work / record.ELF,
+            work / firmware_record.ELF,
         )
         if options.weights is Weights.EXTERNAL and not _has_external(regions):
             raise OptionError(f"the board `{board.name}` has no external memory", hint="leave out `--weights external`")

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
-from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Value
+from deuteron.board.firmware_record import ELF, Firmware, Harness
 from deuteron.board.host_executor import error_text
-from deuteron.board.record import ELF, Firmware, Harness
+from deuteron.board.tensor_bytes import Array, from_bytes, to_bytes
 from deuteron.errors import CapacityError, FormatError, InternalError, OptionError
 from deuteron.runtime.system_programs import find_program
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from deuteron.board.record import Firmware
+from deuteron.board.firmware_record import Firmware
 from deuteron.board.size import KINDS, WITH_PARTS, Row
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from deuteron.board.arrays import Array
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.tensor_bytes import Array
 from deuteron.builds.manifest import CpuOp, Partition
 
 

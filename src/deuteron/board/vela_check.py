@@ -15,10 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
-from deuteron.board.arrays import Array
 from deuteron.board.bundle import Bundle
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.step_values import StepValues
+from deuteron.board.tensor_bytes import Array
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import FormatError, UnsupportedError, counted

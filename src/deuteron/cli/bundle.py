@@ -57,7 +57,7 @@ def command(
     """Write a build, TFLite file or .pte as C tables, which any project compiles with the firmware library."""
     from deuteron import api
     from deuteron.board.emit import Data, EmitOptions, Placement
-    from deuteron.board.record import Kernels
+    from deuteron.board.firmware_record import Kernels
 
     places = choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas)
     options = EmitOptions(symbol, *places, choice(Data, "--data", data))

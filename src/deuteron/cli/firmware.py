@@ -101,20 +101,20 @@ def command(
     OUT gets the image, the linker's map, the program as C tables, and `firmware.json`, which describes them.
     """
     from deuteron import api
-    from deuteron.board import record, report
+    from deuteron.board import firmware_record, report
 
-    options = record.FirmwareOptions(
-        choice(record.Kernels, "--kernels", kernels),
-        choice(record.Weights, "--weights", weights),
-        choice(record.IoCopy, "--io-copy", io_copy),
+    options = firmware_record.FirmwareOptions(
+        choice(firmware_record.Kernels, "--kernels", kernels),
+        choice(firmware_record.Weights, "--weights", weights),
+        choice(firmware_record.IoCopy, "--io-copy", io_copy),
         None if stack is None else parse_size("--stack", stack),
         flash,
         use_profiling,
         None if ethos_u_driver is None else str(ethos_u_driver),
-        choice(record.Arenas, "--arenas", arenas),
-        choice(record.Harness, "--harness", harness),
+        choice(firmware_record.Arenas, "--arenas", arenas),
+        choice(firmware_record.Harness, "--harness", harness),
     )
-    before = record.read(other) if other else None
+    before = firmware_record.read(other) if other else None
     if (board is None) == (port is None):
         raise OptionError(
             "firmware is for one board: a name or the directory of a port",
@@ -127,7 +127,9 @@ def command(
         )
     note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:
-        printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(image.record))}, indent=2))
+        printer.data(
+            json.dumps({"directory": str(output), **json.loads(firmware_record.FILE.to_json(image.record))}, indent=2)
+        )
     else:
         printer.data(report.diff(before, image.record) if before else report.text(image.record))
-    printer.note(f"wrote `{output / record.ELF}` and {len(image.files)} other files")
+    printer.note(f"wrote `{output / firmware_record.ELF}` and {len(image.files)} other files")

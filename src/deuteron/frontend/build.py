@@ -36,7 +36,7 @@ from deuteron.builds.options import Activations, BuildOptions, WeightBits
 from deuteron.errors import CapacityError, DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import dim_orders, heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
-from deuteron.frontend.cortex_m import lowering_check, program_checks
+from deuteron.frontend.cortex_m import numerical_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.observe import Observed
@@ -247,7 +247,7 @@ def _built(
         stream=None if stream is None else stream.info,
         stripes=npu_backend.stripes(recording),
     )
-    stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
+    stored = partial(numerical_check.program_inputs, program, compiled.flow.module)
 
     losses = tuple(trainer.losses) if trainer else ()
     floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(exported.graph, len(outputs))
@@ -278,7 +278,7 @@ def _int8(options: BuildOptions) -> BuildOptions:
 def _called(module: fx.GraphModule, *inputs: object) -> object:
     """Return the outputs of a model for a user's inputs."""
     with torch.no_grad():
-        outputs = lowering_check.flat(module(*(torch.as_tensor(x).clone() for x in inputs)))
+        outputs = numerical_check.flat(module(*(torch.as_tensor(x).clone() for x in inputs)))
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 

@@ -10,7 +10,7 @@ from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.operators import called, operator_name
-from deuteron.frontend.quantize import matrices
+from deuteron.frontend.quantize import linear_algebra
 from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
 BRANCHES = "compute both branches and select with `torch.where`; give a loop a fixed number of steps"
@@ -124,7 +124,7 @@ _MATRIX_FUNCTIONS = frozenset(_NAMES_OF_MATRIX_FUNCTIONS.split())
 def _has_formula(node: fx.Node) -> bool:
     """True for a determinant or an inverse of few rows."""
     rows = cast(fx.Node, node.args[0]).meta["val"]
-    return node.target in matrices.FORMS and rows.shape[-1] <= matrices.MOST_ROWS
+    return node.target in linear_algebra.FORMS and rows.shape[-1] <= linear_algebra.MOST_ROWS
 
 
 def _depends_on_inputs(node: fx.Node) -> bool:

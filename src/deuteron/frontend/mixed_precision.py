@@ -16,7 +16,7 @@ from deuteron.builds.samples import evenly
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m.elementwise import LIMITS
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.operators import called, is_float, operator_name

@@ -18,7 +18,7 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from deuteron.errors import InternalError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.operators import called, is_dequantize, is_quantize
 from deuteron.frontend.upstream import access, private_apis

@@ -9,7 +9,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.builds.manifest import Source
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.source_lines import source_of
 
 

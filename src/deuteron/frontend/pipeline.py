@@ -24,7 +24,7 @@ from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.backends.reemit import program_config
 from deuteron.frontend.cortex_m import backend as cortex_m
-from deuteron.frontend.cortex_m import cpu_divisions, least_divisor, lowering_check, program_checks, softmax_scales
+from deuteron.frontend.cortex_m import cpu_divisions, least_divisor, numerical_check, program_checks, softmax_scales
 from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
@@ -433,7 +433,7 @@ class Flow:
         if self.has_cortex_m:
             heterogeneous.quantize_once(model)
             least_divisor.keep_from_zero(model)
-            lowering_check.mark(model)
+            numerical_check.mark(model)
         else:
             heterogeneous.mark(model, {node.name for node in model.graph.nodes})
         self._module, self.stage = model, Stage.LOWER
@@ -458,7 +458,7 @@ class Flow:
         """Lower the program to the Cortex-M's operators, which completes it; returns no passes for the session."""
         if self.has_cortex_m:
             cortex_m.lower(edge, self.arch.cpu.name)
-            lowering_check.check(edge.exported_program(), self.module, self.sample)
+            numerical_check.check(edge.exported_program(), self.module, self.sample)
         output_dtypes.restore(edge.exported_program(), self._output_dtypes)
         mutable_buffers.write_into(edge, self.variables, self._stored)
         self.on_cpu = cpu_ops(edge.exported_program().graph, self.recording.placed())

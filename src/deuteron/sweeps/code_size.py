@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from deuteron.arch import targets
-from deuteron.board import boards, image, record, size
+from deuteron.board import boards, firmware_record, image, size
+from deuteron.board.firmware_record import FirmwareOptions
 from deuteron.board.link import link
-from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.builds import manifest as manifests
 from deuteron.builds.output import write_files
@@ -51,7 +51,7 @@ def _counted(build: Path, toolchain: Toolchain) -> CodeSize:
         with tempfile.TemporaryDirectory(prefix="deuteron-code-") as scratch:
             work = Path(scratch)
             link(bundle, board, FirmwareOptions(), image.called(bundle), toolchain, work)
-            own = size.measure(work / record.ELF, work / record.MAP).module(*MODULES)
+            own = size.measure(work / firmware_record.ELF, work / firmware_record.MAP).module(*MODULES)
     except (CapacityError, UnsupportedError) as e:
         return CodeSize(None, e.message)
     return CodeSize(own.text + own.rodata, f"linked for {board.name}, {toolchain.version}")

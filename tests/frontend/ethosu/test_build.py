@@ -24,7 +24,7 @@ from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.backends.ethosu import upstream, vela
-from deuteron.frontend.backends.ethosu.partition import describe
+from deuteron.frontend.backends.ethosu.partition_manifest import describe
 from deuteron.frontend.backends.ethosu.upstream import EthosUPartition, compile_spec
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte

@@ -9,7 +9,7 @@
 
 #include "../window_runs.h"
 #include "matmul_blocks_mve.h"
-#include "predicate_mve.h"
+#include "predicate_clobber_mve.h"
 #include "vectors_mve.h"
 
 /* Windows that wait for their turn: `most` of them lie in the buffer, or DTN_CM_TRIPLE lie anywhere. */

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "matmul_blocks_mve.h"
-#include "predicate_mve.h"
+#include "predicate_clobber_mve.h"
 #include "row_sums_s8_mve.h"
 #include "vectors_mve.h"
 

@@ -6,7 +6,7 @@
 
 #include <arm_mve.h>
 
-#include "predicate_mve.h"
+#include "predicate_clobber_mve.h"
 
 /** Numbers of 64 bits. */
 typedef struct {

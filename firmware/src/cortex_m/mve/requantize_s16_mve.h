@@ -10,7 +10,7 @@
 #include <arm_mve.h>
 
 #include "../inner_loops_s16.h"
-#include "predicate_mve.h"
+#include "predicate_clobber_mve.h"
 
 /** The factors of four channels. */
 typedef struct {

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import Value
 from deuteron.board.harness.client import Client, FaultError, RestartedError
 from deuteron.board.harness.protocol import ALL_STEPS, STEP_EVENT, Area, Identity, RunResult, TickUnit
 from deuteron.board.host_executor import error_text
+from deuteron.board.tensor_bytes import Array, from_bytes, to_bytes
 from deuteron.errors import BoardError, FormatError, InputError
 
 RESTARTS = 3

@@ -16,7 +16,7 @@ from deuteron.frontend.cortex_m import program_checks, recurrent_lowering
 from deuteron.frontend.cortex_m.custom_ops import decompositions, interpolation, lowering
 from deuteron.frontend.cortex_m.elementwise import Tables, evaluate, operand
 from deuteron.frontend.cortex_m.layout import remove_layout_copies
-from deuteron.frontend.cortex_m.lowering_check import copy_mark
+from deuteron.frontend.cortex_m.numerical_check import copy_mark
 from deuteron.frontend.cortex_m.upstream import (
     activation_spec,
     int16_activation_spec,

@@ -15,7 +15,7 @@ from deuteron.builds.manifest import CpuOp
 from deuteron.errors import InternalError, UnsupportedError, all_refused
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.cortex_m.layout import is_channels_last
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.cortex_m.refusals import mixes, refusal
 from deuteron.frontend.cortex_m.upstream import is_quantized
 from deuteron.frontend.nodes import COPY, WHY

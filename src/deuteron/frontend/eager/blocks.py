@@ -10,7 +10,7 @@ from torch.fx.node import map_arg
 
 from deuteron.builds.manifest import Source
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager import raising_checks
 from deuteron.frontend.export import BRANCHES, KEEPS, StateError
 from deuteron.frontend.operators import called, changes_operand, operator_name

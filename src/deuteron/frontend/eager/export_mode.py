@@ -21,7 +21,7 @@ from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.eager import raising_checks
 from deuteron.frontend.eager.user_code import is_library
-from deuteron.frontend.quantize import matrices
+from deuteron.frontend.quantize import linear_algebra
 from deuteron.frontend.quantize.inplace import storage_of
 from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced, value_of
@@ -43,8 +43,8 @@ _UNCOUNTED = frozenset({"__set__", "batch_norm", "instance_norm"})
 """Functions that may change tensors and count no version."""
 
 _WRITTEN: Mapping[object, Callable[..., Any]] = {
-    **dict.fromkeys((torch.cov, cast(Any, Tensor).cov), matrices.covariance),
-    **dict.fromkeys((torch.corrcoef, cast(Any, Tensor).corrcoef), matrices.correlation),
+    **dict.fromkeys((torch.cov, cast(Any, Tensor).cov), linear_algebra.covariance),
+    **dict.fromkeys((torch.corrcoef, cast(Any, Tensor).corrcoef), linear_algebra.correlation),
 }
 """Functions in which PyTorch looks at values, as others compute them."""
 

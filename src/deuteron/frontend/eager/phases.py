@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils import _pytree as pytree
 
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager.observe import Observed, copied, environment
 from deuteron.frontend.eager.outputs import tensors
 from deuteron.frontend.eager.state import Place, Snapshot, is_constant

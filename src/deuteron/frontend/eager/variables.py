@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager.export_mode import literal
 from deuteron.frontend.eager.outputs import equal, tensors
 from deuteron.frontend.eager.state import Place, Snapshot

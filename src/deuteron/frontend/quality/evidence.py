@@ -10,7 +10,7 @@ from deuteron.builds import samples
 from deuteron.builds.manifest import TensorInfo
 from deuteron.builds.quality import OutputQuality, Quality
 from deuteron.frontend import saved
-from deuteron.frontend.cortex_m import lowering_check
+from deuteron.frontend.cortex_m import numerical_check
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.measure import Measured, measure
@@ -50,7 +50,7 @@ def gather(
     variables = len(program.graph_signature.buffers_to_mutate)
     measured = measure(floats, quantized, batches, variables)
     stored = samples.Stored(
-        tuple(_arrays(lowering_check.program_inputs(program, quantized, batch)) for batch in batches),
+        tuple(_arrays(numerical_check.program_inputs(program, quantized, batch)) for batch in batches),
         tuple(map(_arrays, wanted or measured.wanted)),
     ).within(_STORED, is_sequence=variables > 0)
     quality = Quality(

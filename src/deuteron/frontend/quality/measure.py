@@ -10,7 +10,7 @@ from torch import Tensor, fx
 
 from deuteron.builds.quality import LayerQuality, OutputQuality, decibels
 from deuteron.frontend import saved
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.nodes import SATURATES
 from deuteron.frontend.operators import called, is_dequantize, is_qdq, is_quantize, operator_name

@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import called, reads_inputs
-from deuteron.frontend.quantize import losses, matrices
+from deuteron.frontend.quantize import linear_algebra, losses
 from deuteron.frontend.quantize.decompositions import call, constant, replace
 
 aten = torch.ops.aten
@@ -113,7 +113,7 @@ def _smallest_so_far(x: Any, dim: int) -> Any:
 
 
 def _linalg_cross(x: Any, y: Any, *, dim: int = -1) -> Any:
-    return matrices.cross(x, y, dim)
+    return linear_algebra.cross(x, y, dim)
 
 
 def _trace(x: Any) -> Any:
@@ -324,9 +324,9 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.copy.default: _overwritten,
     aten.copysign.Tensor: _with_sign,
     aten.copysign.Scalar: _with_sign,
-    aten.cross.default: matrices.cross,
+    aten.cross.default: linear_algebra.cross,
     **losses.FORMS,
-    **matrices.FORMS,
+    **linear_algebra.FORMS,
     aten.masked_scatter.default: _written_where,
     aten.mode.default: _most_frequent,
     aten.pad_sequence.default: _padded,
@@ -421,7 +421,7 @@ def _has_form(node: fx.Node) -> bool:
     """Return False for an operator whose decomposition lacks a value that is read, or is for floats alone."""
     if node.target in (aten.cummax.default, aten.cummin.default):
         return all(user.args[1] == 0 for user in node.users)
-    if node.target in matrices.FORMS:
+    if node.target in linear_algebra.FORMS:
         return reads_inputs(node)
     if node.target is aten.mode.default:
         x = cast(fx.Node, node.args[0]).meta["val"]

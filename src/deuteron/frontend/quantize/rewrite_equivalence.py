@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from deuteron.errors import InternalError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.eager.observe import seeded
 from deuteron.frontend.eager.outputs import difference, equal

@@ -6,7 +6,7 @@ from typing import Any, cast
 from torch import fx
 from torchao.quantization.pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase
 
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.quantize.calibration import replace_observer
 
 

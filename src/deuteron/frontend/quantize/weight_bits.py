@@ -20,7 +20,7 @@ from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase
 from deuteron.builds.quality import LITTLE, decibels
 from deuteron.builds.samples import evenly
 from deuteron.errors import CapacityError, UnsupportedError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called
 from deuteron.frontend.quantize import bias_scales, learned_rounding

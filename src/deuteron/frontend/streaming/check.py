@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.errors import InternalError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager.outputs import difference
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize.rewrite_equivalence import Doubles

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils.flop_counter import FlopCounterMode
 
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.operators import called
 

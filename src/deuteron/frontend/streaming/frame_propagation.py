@@ -10,7 +10,7 @@ from torch import fx
 
 from deuteron.builds.options import StreamOptions
 from deuteron.errors import OptionError, UnsupportedError, counted
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.operators import arguments_of, called
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.streaming.frame_alignment import Account, Frames, Step, Whole, shape_of

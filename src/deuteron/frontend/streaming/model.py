@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 from deuteron.builds.manifest import StreamInfo
 from deuteron.builds.options import StreamOptions
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import First, Inputs

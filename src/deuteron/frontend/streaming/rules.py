@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.operators import arguments_of, called, reads_inputs
 from deuteron.frontend.streaming.frame_alignment import Arguments, Frames, Step, dims_of, shape_of
 

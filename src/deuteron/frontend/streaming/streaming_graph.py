@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from torch.fx.node import map_arg
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.operators import arguments_of, called, depends_on

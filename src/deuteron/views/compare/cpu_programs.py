@@ -17,7 +17,7 @@ from torch import Tensor, fx
 
 from deuteron.builds.manifest import CpuOp, Manifest
 from deuteron.errors import counted
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.nodes import QUANTIZED
 from deuteron.frontend.operators import is_qdq, is_quantize
 from deuteron.frontend.saved import Reference

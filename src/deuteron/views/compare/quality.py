@@ -13,7 +13,7 @@ from deuteron.builds.options import Converter
 from deuteron.builds.quality import PROGRAM, Metric, OutputQuality
 from deuteron.builds.samples import Sample
 from deuteron.errors import InputError, MissingToolError, UnsupportedError, counted
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.views.compare.float_model import measured
 from deuteron.views.compare.windows import OnWindows
 

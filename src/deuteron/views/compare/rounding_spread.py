@@ -16,7 +16,7 @@ from torch import Tensor, fx
 
 from deuteron.arch import targets
 from deuteron.builds.manifest import Manifest
-from deuteron.frontend.cortex_m.lowering_check import ROUNDED, flat
+from deuteron.frontend.cortex_m.numerical_check import ROUNDED, flat
 from deuteron.frontend.operators import base_name, is_qdq, is_quantize
 from deuteron.frontend.saved import Reference
 from deuteron.native import CORTEX_M

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deuteron.board import boards, image, qemu
-from deuteron.board import record as firmwares
+from deuteron.board import firmware_record as firmwares
 from deuteron.board.bundle import Bundle, Step, StepKind
 from deuteron.board.state import NO_INSTRUCTION
 from deuteron.board.toolchain import Toolchain

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deuteron import records
 from deuteron.arch import targets
-from deuteron.board import record as firmwares
+from deuteron.board import firmware_record as firmwares
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Node
 from deuteron.errors import InputError, UnsupportedError

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from deuteron.board import boards, image, qemu, record
-from deuteron.board.arrays import dtype_name
+from deuteron.board import boards, firmware_record, image, qemu
 from deuteron.board.bundle import Value
 from deuteron.board.flash import FlashOptions
+from deuteron.board.tensor_bytes import dtype_name
 from deuteron.board.toolchain import Toolchain
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
@@ -40,7 +40,7 @@ class _Run:
     """The last run: the samples, the firmware, and the emulator's report."""
 
     samples: Sequence[Sample]
-    firmware: record.Firmware
+    firmware: firmware_record.Firmware
     report: qemu.EmulatorReport
 
     @property
@@ -68,16 +68,16 @@ class OnBoard(Subject):
         self._origin = origin
         self._time_out = time_out or qemu.TIME_OUT
         self._flash = flash
-        self._firmware: record.Firmware | None = None
+        self._firmware: firmware_record.Firmware | None = None
         self._ran: _Run | None = None
         if path.is_file():
             raise OptionError(
                 f"`{path}` is a file, but a board needs a directory",
                 hint="give a directory of `deuteron build` or `deuteron firmware`",
             )
-        self._is_firmware = (path / record.FILE.name).is_file()
+        self._is_firmware = (path / firmware_record.FILE.name).is_file()
         if self._is_firmware:
-            self._firmware = record.read(path)
+            self._firmware = firmware_record.read(path)
             if self._firmware.board not in boards.names():
                 raise boards.not_emulated(self._firmware.board)
         self._board = boards.load_emulated(board)
@@ -159,18 +159,20 @@ class OnBoard(Subject):
                 yield list(run.outputs)
 
     @contextmanager
-    def _linked(self) -> Generator[tuple[Path, record.Firmware]]:
+    def _linked(self) -> Generator[tuple[Path, firmware_record.Firmware]]:
         """Yield the firmware and its directory, which is temporary unless it exists."""
         if self._firmware is not None:
             yield self._path, self._running(self._firmware)
             return
         with tempfile.TemporaryDirectory(prefix="deuteron-run-") as scratch:
-            built = image.build(self._path, self._board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+            built = image.build(
+                self._path, self._board, firmware_record.FirmwareOptions(), Toolchain.find(image.OBJECTS)
+            )
             directory = Path(scratch) / "firmware"
             image.write(built, directory, force=False)
             yield directory, self._running(built.record)
 
-    def _running(self, firmware: record.Firmware) -> record.Firmware:
+    def _running(self, firmware: firmware_record.Firmware) -> firmware_record.Firmware:
         """Return the firmware with the requested flash."""
         return replace(firmware, flash=self._flash.of(firmware.flash))
 
@@ -245,7 +247,7 @@ class OnBoard(Subject):
         return {"board": self._board.name, "counts": counts}
 
 
-def _title(firmware: record.Firmware, event: qemu.EmulatorEvent) -> str:
+def _title(firmware: firmware_record.Firmware, event: qemu.EmulatorEvent) -> str:
     name = f"{NAMES[event.kind]} {event.index}"
     return f"{name}: {firmware.steps[event.index].title}" if event.kind is qemu.EventKind.STEP else name
 

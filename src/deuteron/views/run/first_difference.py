@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, StepKind, Value
 from deuteron.board.harness.client import ChangedError, RestartedError
 from deuteron.board.harness.program import BoardProgram
 from deuteron.board.harness.protocol import Area
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.tensor_bytes import Array, from_bytes, to_bytes
 from deuteron.errors import BoardError
 from deuteron.views.run.step_difference import Finding, StepDifference
 

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deuteron.board import image, record
-from deuteron.board.arrays import dtype_name
+from deuteron.board import firmware_record, image
 from deuteron.board.bundle import Bundle
 from deuteron.board.harness.client import Client
 from deuteron.board.harness.line import open_line
 from deuteron.board.harness.program import BoardProgram, BoardRun, Expected, UnfinishedError
 from deuteron.board.harness.protocol import Area, Identity
 from deuteron.board.tables import Tables
+from deuteron.board.tensor_bytes import dtype_name
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import BoardError, DeuteronError, FormatError, InputError, InternalError, OptionError
@@ -68,7 +68,7 @@ def expected_of_build(directory: Path, bundle: Bundle) -> Expected:
     )
 
 
-def _expected(build: Path | None, bundle: Bundle | None, firmware: record.Firmware | None) -> Expected:
+def _expected(build: Path | None, bundle: Bundle | None, firmware: firmware_record.Firmware | None) -> Expected:
     """Return what a board must have for a build, or for firmware whose build is not known."""
     if build is not None and bundle is not None:
         return expected_of_build(build, bundle)
@@ -130,9 +130,9 @@ class OnLine(Subject):
         self._host = host
         self.is_compiled = host is None
         self._ran: Ran | None = None
-        self._firmware: record.Firmware | None = None
-        if (path / record.FILE.name).is_file():
-            self._firmware = record.read(path)
+        self._firmware: firmware_record.Firmware | None = None
+        if (path / firmware_record.FILE.name).is_file():
+            self._firmware = firmware_record.read(path)
             _check_serial(path, self._firmware)
             if origin is not None:
                 image.check_origin(path, self._firmware, origin)
@@ -287,8 +287,8 @@ def _reporting(program: BoardProgram, progress: Progress, on: str) -> Callable[[
     return report
 
 
-def _check_serial(path: Path, firmware: record.Firmware) -> None:
-    if firmware.options.harness is not record.Harness.SERIAL:
+def _check_serial(path: Path, firmware: firmware_record.Firmware) -> None:
+    if firmware.options.harness is not firmware_record.Harness.SERIAL:
         raise OptionError(
             f"`{path}` was built for semihosting: it has no harness for a serial line",
             hint=f"build it with `--harness serial`, or run it with `--on {firmware.board}`",

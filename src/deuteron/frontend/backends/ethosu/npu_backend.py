@@ -13,7 +13,7 @@ from deuteron.builds.manifest import Partition, StripedSegment
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError
 from deuteron.frontend.backends.ethosu import decompositions, integers, upstream, vela
-from deuteron.frontend.backends.ethosu.partition import describe, files
+from deuteron.frontend.backends.ethosu.partition_manifest import describe, files
 from deuteron.frontend.backends.ethosu.sram_budget import fitted
 from deuteron.frontend.backends.ethosu.upstream import Recording
 from deuteron.frontend.backends.interface import NpuBackend, OnTagged

@@ -33,7 +33,7 @@ from deuteron.frontend.backends.neutron import inline_multiprocessing, tables
 from deuteron.frontend.backends.neutron.delegation_reasons import explaining
 from deuteron.frontend.backends.neutron.handles import debug_handle_map
 from deuteron.frontend.backends.neutron.multi_output_fixes import merge_first_result, slice_splits
-from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.executorch_release import check_executorch
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, edge_node

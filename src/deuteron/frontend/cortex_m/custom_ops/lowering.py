@@ -22,7 +22,7 @@ from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import (
 )
 from deuteron.frontend.cortex_m.elementwise import LIMITS, Tables, aten_operator, evaluate
 from deuteron.frontend.cortex_m.layout import constant_of
-from deuteron.frontend.cortex_m.lowering_check import copy_mark
+from deuteron.frontend.cortex_m.numerical_check import copy_mark
 from deuteron.frontend.cortex_m.refusals import mixes
 from deuteron.operators.custom_ops import NAMESPACE
 

@@ -6,7 +6,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.errors import InternalError, UnsupportedError
-from deuteron.frontend.cortex_m import lowering_check, upstream
+from deuteron.frontend.cortex_m import numerical_check, upstream
 
 LIMITS = (-128, 127, torch.int8)
 X = torch.tensor([1.0, 2.0, -3.0])
@@ -52,18 +52,18 @@ def exported(quantized_model: nn.Module, lowered: nn.Module) -> tuple[ExportedPr
     upstream.load()
     module = torch.export.export(quantized_model, (X,)).module(check_guards=False)
     assert isinstance(module, fx.GraphModule)
-    lowering_check.mark(module)
+    numerical_check.mark(module)
     program = torch.export.export(lowered, (X,))
     quantized = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
     computed = [n for n in program.graph.nodes if n.op == "call_function" and "dequantize" not in str(n.target)]
     for node, target in zip(quantized, computed, strict=True):
-        lowering_check.copy_mark(node, target)
+        numerical_check.copy_mark(node, target)
     return program, module
 
 
 def message(zero_point: int, entry: int) -> str:
     with pytest.raises(InternalError) as caught:
-        lowering_check.check(*pair(zero_point, entry), [X])
+        numerical_check.check(*pair(zero_point, entry), [X])
     return str(caught.value).partition(": ")[2]
 
 
@@ -71,10 +71,10 @@ HINT = "\n\nhint: report the model; until then move operators from the CPU to th
 
 
 def test_an_operator_that_rounds_may_be_one_step_off() -> None:
-    lowering_check.check(*pair(), [X])
+    numerical_check.check(*pair(), [X])
     program, module = pair(zero_point=1)
-    lowering_check.check(program, module, [X])
-    assert lowering_check.differences(program, module, [X]) == [1]
+    numerical_check.check(program, module, [X])
+    assert numerical_check.differences(program, module, [X]) == [1]
     assert message(2, 0) == (
         "`cortex_m::quantized_add` is 2 steps of its scale off the quantized model, at most 1 is rounding, at "
         "`total = torch.ops.cortex_m.quantized_add(`" + HINT
@@ -91,14 +91,14 @@ def test_an_operator_that_does_not_round_may_not() -> None:
 def test_one_entry_of_a_table_may_be_one_step_off() -> None:
     """A function may have the value half-way between two steps there."""
     at = slice(128 + 4, 128 + 5)  # of the sum 2 + 2
-    lowering_check.check(*exported(Sum(), Lowered(0, 1, at)), [X])
+    numerical_check.check(*exported(Sum(), Lowered(0, 1, at)), [X])
     with pytest.raises(InternalError, match="2 steps of its scale off"):
-        lowering_check.check(*exported(Sum(), Lowered(0, 2, at)), [X])
+        numerical_check.check(*exported(Sum(), Lowered(0, 2, at)), [X])
 
 
 def test_an_error_does_not_count_again_where_it_leads() -> None:
     """One step of the sum is one step of what is looked up for it, though a table is exact."""
-    lowering_check.check(*pair(zero_point=1), [X])
+    numerical_check.check(*pair(zero_point=1), [X])
 
 
 def test_what_no_operator_is_asked_for_shows_in_the_output() -> None:
@@ -106,7 +106,7 @@ def test_what_no_operator_is_asked_for_shows_in_the_output() -> None:
     for node in program.graph.nodes:
         node.meta.pop("custom", None)
     with pytest.raises(InternalError) as caught:
-        lowering_check.check(program, module, [X])
+        numerical_check.check(program, module, [X])
     assert str(caught.value) == (
         "output 0 of the program is 3 steps of its scale off the quantized model, though each operator of the CPU is "
         "right" + HINT
@@ -114,8 +114,8 @@ def test_what_no_operator_is_asked_for_shows_in_the_output() -> None:
 
 
 def test_ties_may_move_what_the_npu_computes_by_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering_check, "_is_of_npu", lambda node: "activation" in str(node.target))
-    lowering_check.check(*pair(entry=1), [X])
+    monkeypatch.setattr(numerical_check, "_is_of_npu", lambda node: "activation" in str(node.target))
+    numerical_check.check(*pair(entry=1), [X])
     assert message(zero_point=0, entry=2).startswith(
         "what the NPU computes is 2 steps of its scale off the quantized model, at most 1 is rounding, at "
     )
@@ -141,5 +141,5 @@ class LoweredQuotient(nn.Module):
 
 def test_a_divisor_that_rounds_to_zero_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
-        lowering_check.check(*exported(Quotient(), LoweredQuotient()), [X])
+        numerical_check.check(*exported(Quotient(), LoweredQuotient()), [X])
     assert "a divisor rounds to 0 in int8, at `quotient = torch.ops.cortex_m.quantized_div(" in str(caught.value)

@@ -5,7 +5,7 @@ commands. LiteRT runs the same files with XNNPACK. Both take turns; figures are 
 alone. Outputs may differ by 1 from LiteRT's reference kernels, whose fully connected layers round once and Vela's
 commands twice.
 
-make bench-ethosu-speed
+make bench-ethosu-host-inference
 """
 
 import argparse

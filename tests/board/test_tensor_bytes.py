@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuteron.board.arrays import DTYPES, from_bytes, to_bytes
 from deuteron.board.bundle import ElementType, Value
+from deuteron.board.tensor_bytes import DTYPES, from_bytes, to_bytes
 from deuteron.errors import InputError
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
