@@ -175,14 +175,19 @@ def test_a_partition_of_a_build_runs_beside_litert(deuteron: Run, build: Path):
 @pytest.mark.parametrize(
     ("array", "err"),
     [
-        (np.zeros((1, 1, 8, 9), np.float32), "input 0 is float32 [1, 1, 8, 9], the model takes float32 [1, 1, 8, 8]"),
-        (np.zeros((1, 1, 8, 8), np.int8), "input 0 is int8 [1, 1, 8, 8], the model takes float32 [1, 1, 8, 8]"),
+        (
+            np.zeros((1, 1, 8, 9), np.float32),
+            "X: input 0 is float32 [1, 1, 8, 9], the model takes float32 [1, 1, 8, 8]",
+        ),
+        (np.zeros((1, 1, 8, 8), np.int8), "X: input 0 is int8 [1, 1, 8, 8], the model takes float32 [1, 1, 8, 8]"),
         (np.zeros((0, 1, 1, 8, 8), np.float32), "the input files have no samples"),
     ],
 )
 def test_an_input_that_does_not_fit(deuteron: Run, build: Path, tmp_path: Path, array: np.ndarray, err: str):
     np.save(tmp_path / "x.npy", array)
-    assert deuteron("run", build, "--input", tmp_path / "x.npy") == Result(1, "", f"error: {err}\n")
+    err = err.replace("X", f"{tmp_path}/x.npy")
+    result = deuteron("run", build, "--input", tmp_path / "x.npy")
+    assert (result.code, result.out, result.err.partition("\n\nhint: ")[0].strip()) == (1, "", f"error: {err}")
 
 
 def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
@@ -203,7 +208,11 @@ def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
 
 def test_input_files_that_cannot_be_read(deuteron: Run, build: Path, tmp_path: Path):
     path = tmp_path / "x.npy"
-    assert deuteron("run", build, "--input", path) == Result(1, "", f"error: `{path}` does not exist\n")
+    assert deuteron("run", build, "--input", path) == Result(
+        1,
+        "",
+        f"error: `{path}` does not exist\n\nhint: check its name; paths are relative to the current directory\n",
+    )
     path.write_text("1, 2, 3")
     assert deuteron("run", build, "--input", path) == Result(
         1,

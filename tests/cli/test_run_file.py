@@ -85,8 +85,9 @@ def test_float_edges_take_and_give_float32(deuteron: Run, net: Path, tmp_path: P
     wanted = (interpret.run(parse_graph(GRAPH), [stored])["s"].astype(np.float32) - 1) * 0.5
     np.testing.assert_array_equal(np.load(y), wanted)
     np.save(x, np.zeros((1, 4, 4, 2), np.int8))
-    assert deuteron("run", net, "--input", x).err == (
-        "error: input 0 is int8 [1, 4, 4, 2], the model takes float32 [1, 4, 4, 2]\n"
+    assert deuteron("run", net, "--input", x).err.startswith(
+        f"error: {x}: input 0 is int8 [1, 4, 4, 2], the model takes float32 [1, 4, 4, 2]\n\n"
+        "hint: these values are quantized, and the program takes floats: "
     )
 
 
