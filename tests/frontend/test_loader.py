@@ -142,6 +142,17 @@ def test_a_file_without_function():
     )
 
 
+def test_a_folder(tmp_path: Path):
+    assert message(str(tmp_path)) == (
+        f"`{tmp_path}` is a folder, not a model\n\nhint: give `file.py:function`; the function must {RETURNS}"
+    )
+    (tmp_path / "build.json").touch()
+    assert message(str(tmp_path)) == (
+        f"`{tmp_path}` is a finished build\n\nhint: `run`, `explain`, `plan`, `profile` and `firmware` take it, such "
+        f"as `deuteron run {tmp_path}`; for another target, build the model again"
+    )
+
+
 def test_missing_files(file: Path):
     folder = file.parent
     assert message(f"{folder}/nets.py:net") == (

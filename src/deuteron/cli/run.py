@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,13 @@ class _Command(Command):
             else:
                 given.append(arg)
         return super().parse_args(ctx, given)
+
+    def hint_about_extra(self, ctx: click.Context, args: list[str], extra: str) -> str | None:
+        """Return the hint about an argument too many: `--compare` takes its value only if it knows it."""
+        values = [after for arg, after in pairwise(args) if arg.startswith("--compare=")]
+        if any(not value.startswith("-") and not Path(value).exists() for value in values):
+            return f"`--compare` is one of {', '.join(f'`--compare={name}`' for name in REFERENCES)}"
+        return super().hint_about_extra(ctx, args, extra)
 
 
 @partial(new_command, cls=_Command)

@@ -15,7 +15,7 @@ from typing import cast
 from torch import nn
 from torch.export import ExportedProgram
 
-from deuteron.builds import parameters
+from deuteron.builds import manifest, parameters
 from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend import examples, saved
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
@@ -72,6 +72,8 @@ def load(spec: str) -> Model:
         return _exported(Path(spec))
     if other := _OTHER_FILES.get(Path(spec).suffix.lower()):
         raise InputError(f"`{spec}` is {other[0]}", hint=other[1])
+    if spec and Path(spec).is_dir():
+        raise _folder(Path(spec))
     call, values = parameters.parse(spec)
     file, colon, function = call.rpartition(":")
     if not colon:
@@ -149,6 +151,19 @@ def _no_such_model(spec: str) -> InputError:
     return InputError(f"`{spec}` is neither an example model nor of the form `file.py:function`", hint=hint)
 
 
+def _folder(path: Path) -> InputError:
+    """Return the error for a folder in place of a model."""
+    if (path / manifest.NAME).is_file():
+        return InputError(
+            f"`{path}` is a finished build",
+            hint="`run`, `explain`, `plan`, `profile` and `firmware` take it, such as "
+            f"`deuteron run {path}`; for another target, build the model again",
+        )
+    return InputError(
+        f"`{path}` is a folder, not a model", hint=f"give `file.py:function`; the function must {RETURNS}"
+    )
+
+
 def _near_files(path: Path) -> str | None:
     """Return a hint that names a Python file with a similar name, or the missing folder."""
     if not path.parent.is_dir():
@@ -214,7 +229,7 @@ def _check_call(made: Callable[..., object], name: str, values: Mapping[str, obj
     if isinstance(made, nn.Module):
         hint = f"write a function that returns it with example inputs: `def net(): return {own}, (x,)`"
         raise InputError(f"`{name}` is a module, not a function", hint=hint)
-    if isinstance(made, type) and issubclass(made, nn.Module):
+    if isinstance(cast(object, made), type) and issubclass(cast("type[object]", made), nn.Module):
         hint = f"write a function that returns an instance of it with example inputs: `def net(): return {own}(), (x,)`"
         raise InputError(f"`{name}` is a class, not a function", hint=hint)
     hint = f"it is called without arguments: give its parameters defaults, or values as in `{name}(NAME=VALUE)`"

@@ -131,17 +131,20 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
+_QUANTIZED = ("int8", "int16")
+
+
 def _dtype_hint(value: Array, wanted: str) -> str | None:
     """Return a hint that gives an array the wanted dtype, if that loses no value, or says where such values are."""
     dtype, kind = np.dtype(wanted), value.dtype.kind
     if value.dtype == dtype:
         return None
-    if dtype.kind == "f" and value.dtype in (np.int8, np.int16):
+    if dtype.kind == "f" and value.dtype.name in _QUANTIZED:
         return (
             "these values are quantized, and the program takes floats: give the data before quantization "
             f"(a build of a PyTorch model with `--remove-quant-io-ops` takes {value.dtype})"
         )
-    if kind == "f" and dtype in (np.int8, np.int16):
+    if kind == "f" and wanted in _QUANTIZED:
         return (
             "the program takes quantized values: give `round(x / scale) + zero_point` of its input "
             "(a build of a PyTorch model without `--remove-quant-io-ops` takes floats)"
