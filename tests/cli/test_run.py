@@ -77,7 +77,9 @@ def test_build_says_what_runs_where(deuteron: Run, build: Path, tmp_path: Path):
         f"{320 + weights + scratch:,} B of 7,864,320 B"
     )
     assert quality == f"signal to quantization noise: output 0 {manifest.quality.outputs[0].sqnr:.1f} dB"
-    assert result.err.splitlines()[-1] == f"wrote `{tmp_path}/again/build.json`"
+    said = result.err.splitlines()
+    assert said[0] == "target `imxrt700`, the default; `--target` chooses another, and `deuteron targets` lists them"
+    assert said[-1] == f"wrote `{tmp_path}/again/build.json`"
     assert (tmp_path / "again" / "model.pte").read_bytes() == (build / "model.pte").read_bytes()
 
 
@@ -85,6 +87,7 @@ def test_a_build_for_a_cpu_alone_says_what_sram_it_takes(deuteron: Run, build: P
     result = deuteron(
         "build", f"{build.parent}/net.py:net", "--target", "cortex-m33", "--sram-budget", "64Ki", "-o", tmp_path / "m"
     )
+    assert result.err.splitlines()[0] == "target `cortex-m33`"
     _, memory, _ = result.out.splitlines()
     assert memory == api.plan(tmp_path / "m").summary()
     assert memory.endswith(" B of 65,536 B; nothing depth first")

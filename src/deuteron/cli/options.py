@@ -123,6 +123,12 @@ tflite_target_option = click.option(
 """The target of a file that is not a build."""
 
 
+def target_note(target: str, *, is_default: bool) -> str:
+    """Return the line that says which target a program is for."""
+    chosen = ", the default; `--target` chooses another, and `deuteron targets` lists them" if is_default else ""
+    return f"target `{target}`{chosen}"
+
+
 def tflite_options(function: Callable[P, R]) -> Callable[P, R]:
     """Add the options of TFLite files to a command, which gets them as `tflite`, a TfliteOptions."""
 

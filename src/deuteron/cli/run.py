@@ -11,7 +11,7 @@ import click
 
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash_options import flash_options
-from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts, tflite_options
+from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts, target_note, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import BoardError, OptionError, counted
@@ -232,7 +232,10 @@ def command(
         _write(printer, outputs, results)
         if not compare:
             _report(printer, results, subject)
-    return _compare(printer, subject, None if compare == "float" else data) if compare else 0
+    code = _compare(printer, subject, None if compare == "float" else data) if compare else 0
+    if subject.default_target:
+        printer.note(target_note(subject.default_target, is_default=True))
+    return code
 
 
 def _write(printer: Printer, outputs: "Sequence[Path]", results: "Sequence[Sample]", which: str = "") -> None:
