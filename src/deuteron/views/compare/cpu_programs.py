@@ -64,7 +64,7 @@ class CpuResult:
 
 @dataclass(frozen=True, slots=True)
 class Uncompared:
-    """An operator of the program without a comparison of its own; `why` is the reason."""
+    """An operator of the program that is not compared by itself; `why` is the reason."""
 
     node: str
     op: str
