@@ -195,9 +195,15 @@ def test_an_input_that_does_not_fit(deuteron: Run, build: Path, tmp_path: Path, 
 
 def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
     two = ["--input", "a.npy", "--input", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 input, but `--input` is given 2 times\n"
+    assert deuteron("run", build, *two).err == (
+        "error: the model has 1 input, but `--input` is given 2 times\n\n"
+        "hint: give a file for each input: x float32 [1, 1, 8, 8]\n"
+    )
     two = ["--output", "a.npy", "--output", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 output, but `--output` is given 2 times\n"
+    assert deuteron("run", build, *two).err == (
+        "error: the model has 1 output, but `--output` is given 2 times\n\n"
+        "hint: give a file for each output, in order, or none\n"
+    )
     assert deuteron("run", build, "--output", tmp_path / "no" / "y.npy") == Result(
         1,
         "",

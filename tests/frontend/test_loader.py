@@ -174,12 +174,12 @@ def test_missing_files(file: Path):
         (
             "instance",
             "`net.py:instance` is a module, not a function\n\nhint: write a function that returns it with example "
-            "inputs: `def net(): return instance, (x,)`",
+            "inputs: `def make_instance(): return instance, (x,)`",
         ),
         (
             "Kind",
             "`net.py:Kind` is a class, not a function\n\nhint: write a function that returns an instance of it with "
-            "example inputs: `def net(): return Kind(), (x,)`",
+            "example inputs: `def make(): return Kind(), (x,)`",
         ),
         (
             "takes",

@@ -31,6 +31,14 @@ SEVERAL = "; `deuteron.run_each` takes one after the other"
             f"these are 5 samples: a file holds them as `x.reshape(5, 1, 3, 64)`, with one more dimension{SEVERAL}",
         ),
         (
+            (5, 8, 8, 3),
+            (1, 3, 8, 8),
+            "these are 5 samples: a file holds them as `x.transpose(0, 3, 1, 2).reshape(5, 1, 3, 8, 8)`, with one more "
+            f"dimension{SEVERAL}",
+        ),
+        ((), (1,), f"give `x.reshape(1)`{RESHAPE}"),
+        ((2,), (), None),
+        (
             (6, 3),
             (2, 3),
             f"these are 3 samples: a file holds them as `x.reshape(3, 2, 3)`, with one more dimension{SEVERAL}",

@@ -227,10 +227,12 @@ def _check_call(made: Callable[..., object], name: str, values: Mapping[str, obj
     """Check that `made` is a function that takes these values, and not a module or its class."""
     own = name.rpartition(":")[2]
     if isinstance(made, nn.Module):
-        hint = f"write a function that returns it with example inputs: `def net(): return {own}, (x,)`"
+        hint = f"write a function that returns it with example inputs: `def make_{own}(): return {own}, (x,)`"
         raise InputError(f"`{name}` is a module, not a function", hint=hint)
     if isinstance(cast(object, made), type) and issubclass(cast("type[object]", made), nn.Module):
-        hint = f"write a function that returns an instance of it with example inputs: `def net(): return {own}(), (x,)`"
+        hint = (
+            f"write a function that returns an instance of it with example inputs: `def make(): return {own}(), (x,)`"
+        )
         raise InputError(f"`{name}` is a class, not a function", hint=hint)
     hint = f"it is called without arguments: give its parameters defaults, or values as in `{name}(NAME=VALUE)`"
     _bind(made, name, "give values for its parameters only" if values else hint, values=values)

@@ -104,15 +104,18 @@ def _shape_hint(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
     """Return a hint that gives an array the wanted shape; a permutation of axes is tried before a new shape."""
     if shape == wanted:
         return None
-    if len(shape) == len(wanted) and shape[1:] == wanted[1:] and shape[0] > wanted[0] > 0 == shape[0] % wanted[0]:
+    is_same_rank = len(shape) == len(wanted)
+    if is_same_rank and sorted(shape[1:]) == sorted(wanted[1:]) and shape[0] > wanted[0] > 0 == shape[0] % wanted[0]:
         count = shape[0] // wanted[0]
+        order = [0, *(axis + 1 for axis in _permutation(shape[1:], wanted[1:]))]
+        moved = "" if order == sorted(order) else f".transpose({_listed(order)})"
         return (
-            f"these are {count} samples: a file holds them as `x.reshape({_listed((count, *wanted))})`, with one more "
-            "dimension; `deuteron.run_each` takes one after the other"
+            f"these are {count} samples: a file holds them as `x{moved}.reshape({_listed((count, *wanted))})`, with "
+            "one more dimension; `deuteron.run_each` takes one after the other"
         )
     squeezed, target = (tuple(dim for dim in dims if dim != 1) for dims in (shape, wanted))
     if squeezed != target and sorted(squeezed) == sorted(target):
-        if len(shape) == len(wanted):
+        if is_same_rank:
             return f"give `x.transpose({_listed(_permutation(shape, wanted))})`"
         order = _listed(_permutation(squeezed, target))
         return f"give `x.squeeze().transpose({order}).reshape({_listed(wanted)})`"

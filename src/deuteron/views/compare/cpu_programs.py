@@ -285,6 +285,7 @@ def lines(results: Iterable[CpuResult], computing: int, uncompared: Iterable[Unc
             f"{sum(r.mismatches for r in same):>9,}{sum(r.beyond for r in same):>9,}{max(r.largest for r in same):>9}"
         )
     compared = sum(len(same) for same in kinds.values())
-    yield f"  {compared} of {counted(computing, 'operator')} that compute are compared"
+    verbs = "computes is" if computing == 1 else "compute are"
+    yield f"  {compared} of {counted(computing, 'operator')} that {verbs} compared"
     for one in uncompared:
         yield f"  not compared by itself: `{one.op}`{f', {one.source}' if one.source else ''}: {one.why}"

@@ -27,7 +27,11 @@ def read_samples(model: Signature, paths: Sequence[Path], *, is_stream: bool = F
     if len(paths) != len(model.inputs):
         besides = " besides those that `--stream` carries" if is_stream else ""
         inputs = counted(len(model.inputs), "input")
-        raise OptionError(f"the model has {inputs}{besides}, but `--input` is given {counted(len(paths), 'time')}")
+        raise OptionError(
+            f"the model has {inputs}{besides}, but `--input` is given {counted(len(paths), 'time')}",
+            hint="give a file for each input: "
+            + ", ".join(f"{info.name or i} {info.dtype} {list(info.shape)}" for i, info in enumerate(model.inputs)),
+        )
     columns: list[list[Array]] = []
     for i, (path, wanted) in enumerate(zip(paths, model.inputs, strict=True)):
         array = _read_array(path)
@@ -81,7 +85,8 @@ def check_outputs(count: int, paths: Sequence[Path], *, force: bool) -> None:
     """
     if paths and len(paths) != count:
         raise OptionError(
-            f"the model has {counted(count, 'output')}, but `--output` is given {counted(len(paths), 'time')}"
+            f"the model has {counted(count, 'output')}, but `--output` is given {counted(len(paths), 'time')}",
+            hint="give a file for each output, in order, or none",
         )
     for path in paths:
         if paths.count(path) > 1:
