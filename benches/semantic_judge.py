@@ -34,7 +34,7 @@ UNEXPLAINED = 0.03
 STEPS = 1.5
 """Noise of float inputs, in steps of their int8 scale."""
 
-_NO_QUALITY = ("nothing was delegated", "no calibration data")
+_NO_QUALITY = ("nothing was delegated", "no calibration data", "calibration has one sample")
 _LINE = re.compile(r"\.py:\d+|\[[\w.]+\] \w+: ")
 """A line of the case, or a submodule as `Sequential` numbers it: `[1] AvgPool2d: `."""
 _RAW = re.compile(

@@ -148,6 +148,11 @@ _ADVICE: Mapping[int | None, str] = {
 }
 
 
+def absent(path: object) -> InputError:
+    """Return the error for a path that does not exist."""
+    return InputError(f"`{path}` does not exist", hint="check its name; paths are relative to the current directory")
+
+
 def unreadable(path: object, error: OSError) -> InputError:
     """Return the error for a file that cannot be read."""
     return InputError(f"`{path}` cannot be read: {error.strerror or error}", hint=_ADVICE.get(error.errno))

@@ -113,6 +113,26 @@ def test_load_gives_the_same_record_each_time():
             "stm32n6",
             "unknown target `stm32n6`\n\nhint: the targets are " + ALL,
         ),
+        (
+            "ethos-u55",
+            "unknown target `ethos-u55`\n\nhint: did you mean `ethos-u55-128`, `ethos-u55-128cm`, `ethos-u55-256`, "
+            "`ethos-u55-256cm`, `ethos-u55-32`, `ethos-u55-32cm`, `ethos-u55-64`, `ethos-u55-64cm`? "
+            "`deuteron targets` lists all",
+        ),
+        (
+            "cortex-m5",
+            "unknown target `cortex-m5`\n\nhint: did you mean `cortex-m55`? `deuteron targets` lists all",
+        ),
+        (
+            "Ethos-U55-128",
+            "unknown target `Ethos-U55-128`\n\nhint: did you mean `ethos-u55-128`, `ethos-u55-128cm`? `deuteron "
+            "targets` lists all",
+        ),
+        (
+            "cortex-m-55",
+            "unknown target `cortex-m-55`\n\nhint: did you mean `cortex-m55`, `cortex-m85`, `cortex-m7`? `deuteron "
+            "targets` lists all",
+        ),
         ("", "unknown target ``\n\nhint: the targets are " + ALL),
         (
             "../presets/imxrt700",

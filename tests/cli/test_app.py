@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 import pytest
 
+import deuteron as deuteron_package
 from deuteron import api
 from deuteron.arch import targets
-from deuteron.cli.app import COMMANDS, app
+from deuteron.cli.app import COMMANDS, FUNCTIONS, app
 from deuteron.cli.options import PATH
 from deuteron.errors import InputError, InternalError, OptionError
 
@@ -126,6 +127,7 @@ def _command(words: Sequence[str]) -> click.Command:
     return command
 
 
+ALWAYS = "a build always quantizes: leave it out; `--activations` and `--weights` choose the types"
 NOT_SET = "check that the variable for it is set"
 
 
@@ -193,11 +195,47 @@ NOT_SET = "check that the variable for it is set"
             ["targets", "mcxn947", "all"],
             "error: got unexpected extra argument (all)\n\nhint: `deuteron targets --help` lists the options\n",
         ),
+        (
+            ["check", "net.py:net", "--target", "cortex-m55", "imxrt700", "mcxn947"],
+            "error: got unexpected extra arguments (imxrt700 mcxn947)\n\n"
+            "hint: repeat the option: `--target imxrt700`\n",
+        ),
+        (
+            ["firmware", "net-build", "an547"],
+            "error: got unexpected extra argument (an547)\n\nhint: name it with the option: `--board an547`\n",
+        ),
+        (
+            ["run", "net-build", "an547"],
+            "error: got unexpected extra argument (an547)\n\nhint: name it with the option: `--on an547`\n",
+        ),
+        (
+            ["build", "net.py:net", "imxrt700"],
+            "error: got unexpected extra argument (imxrt700)\n\nhint: name it with the option: `--target imxrt700`\n",
+        ),
+        *(
+            (
+                ["run", *args],
+                f"error: got unexpected extra argument ({args[-1]})\n\nhint: `--compare` is one of "
+                "`--compare=reference`, `--compare=pytorch`, `--compare=litert`, `--compare=host`, `--compare=float`\n",
+            )
+            for args in (["net-build", "--compare", "floatt"], ["--compare", "floatt", "net-build"])
+        ),
+        *(
+            (["build", option], f"error: no such option `{option}`\n\nhint: {ALWAYS}\n")
+            for option in ("--quantise", "--quantize")
+        ),
+        (["compare", "net-build"], "error: unknown command `compare`\n\nhint: did you mean `run --compare`?\n"),
+        (["simulate", "net-build"], "error: unknown command `simulate`\n\nhint: did you mean `sim`?\n"),
         (["inspect"], "error: missing argument `PATH`\n\nhint: `deuteron inspect --help` lists the options\n"),
     ],
 )
 def test_wrong_usage(deuteron: Run, args: list[str], err: str):
     assert deuteron(*args) == Result(2, "", err)
+
+
+def test_every_public_function_is_a_command_or_has_one_of_another_name():
+    functions = {name for name in deuteron_package.__all__ if name.islower() and not name.startswith("_")}
+    assert functions == (functions & {entry.name for entry in COMMANDS}) | set(FUNCTIONS)
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

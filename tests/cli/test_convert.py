@@ -359,7 +359,7 @@ def test_an_output_must_be_named(deuteron: Run, net: Path):
 
 @pytest.mark.parametrize("command", ["convert", "run", "ops", "--help"])
 def test_it_works_without_torch_and_litert(command: str, net: Path, tmp_path: Path):
-    args = {"convert": [net, "-o", tmp_path / "out.tflite"], "run": [net]}.get(command, [])
+    args = {"convert": [net, "-o", tmp_path / "out.tflite"], "run": [net, "--target", "imxrt700"]}.get(command, [])
     code = (
         "import sys\nfrom deuteron.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit as e:\n"
         "    heavy = {'torch', 'executorch', 'ai_edge_litert'} & set(sys.modules)\n"

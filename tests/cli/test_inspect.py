@@ -176,7 +176,11 @@ def test_a_file_of_another_kind(deuteron: Run, tmp_path: Path, content: bytes, f
 
 def test_a_missing_file(deuteron: Run, tmp_path: Path):
     path = tmp_path / "model.pte"
-    assert deuteron("inspect", path) == Result(1, "", f"error: `{path}` does not exist\n")
+    assert deuteron("inspect", path) == Result(
+        1,
+        "",
+        f"error: `{path}` does not exist\n\nhint: check its name; paths are relative to the current directory\n",
+    )
 
 
 def test_a_directory_that_is_no_build(deuteron: Run, tmp_path: Path):

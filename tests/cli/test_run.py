@@ -77,7 +77,9 @@ def test_build_says_what_runs_where(deuteron: Run, build: Path, tmp_path: Path):
         f"{320 + weights + scratch:,} B of 7,864,320 B"
     )
     assert quality == f"signal to quantization noise: output 0 {manifest.quality.outputs[0].sqnr:.1f} dB"
-    assert result.err.splitlines()[-1] == f"wrote `{tmp_path}/again/build.json`"
+    said = result.err.splitlines()
+    assert said[0] == "target `imxrt700`, the default; `--target` chooses another, and `deuteron targets` lists them"
+    assert said[-1] == f"wrote `{tmp_path}/again/build.json`"
     assert (tmp_path / "again" / "model.pte").read_bytes() == (build / "model.pte").read_bytes()
 
 
@@ -85,6 +87,7 @@ def test_a_build_for_a_cpu_alone_says_what_sram_it_takes(deuteron: Run, build: P
     result = deuteron(
         "build", f"{build.parent}/net.py:net", "--target", "cortex-m33", "--sram-budget", "64Ki", "-o", tmp_path / "m"
     )
+    assert result.err.splitlines()[0] == "target `cortex-m33`"
     _, memory, _ = result.out.splitlines()
     assert memory == api.plan(tmp_path / "m").summary()
     assert memory.endswith(" B of 65,536 B; nothing depth first")
@@ -175,21 +178,32 @@ def test_a_partition_of_a_build_runs_beside_litert(deuteron: Run, build: Path):
 @pytest.mark.parametrize(
     ("array", "err"),
     [
-        (np.zeros((1, 1, 8, 9), np.float32), "input 0 is float32 [1, 1, 8, 9], the model takes float32 [1, 1, 8, 8]"),
-        (np.zeros((1, 1, 8, 8), np.int8), "input 0 is int8 [1, 1, 8, 8], the model takes float32 [1, 1, 8, 8]"),
+        (
+            np.zeros((1, 1, 8, 9), np.float32),
+            "X: input 0 is float32 [1, 1, 8, 9], the model takes float32 [1, 1, 8, 8]",
+        ),
+        (np.zeros((1, 1, 8, 8), np.int8), "X: input 0 is int8 [1, 1, 8, 8], the model takes float32 [1, 1, 8, 8]"),
         (np.zeros((0, 1, 1, 8, 8), np.float32), "the input files have no samples"),
     ],
 )
 def test_an_input_that_does_not_fit(deuteron: Run, build: Path, tmp_path: Path, array: np.ndarray, err: str):
     np.save(tmp_path / "x.npy", array)
-    assert deuteron("run", build, "--input", tmp_path / "x.npy") == Result(1, "", f"error: {err}\n")
+    err = err.replace("X", f"{tmp_path}/x.npy")
+    result = deuteron("run", build, "--input", tmp_path / "x.npy")
+    assert (result.code, result.out, result.err.partition("\n\nhint: ")[0].strip()) == (1, "", f"error: {err}")
 
 
 def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
     two = ["--input", "a.npy", "--input", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 input, but `--input` is given 2 times\n"
+    assert deuteron("run", build, *two).err == (
+        "error: the model has 1 input, but `--input` is given 2 times\n\n"
+        "hint: give a file for each input: x float32 [1, 1, 8, 8]\n"
+    )
     two = ["--output", "a.npy", "--output", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 output, but `--output` is given 2 times\n"
+    assert deuteron("run", build, *two).err == (
+        "error: the model has 1 output, but `--output` is given 2 times\n\n"
+        "hint: give a file for each output, in order, or none\n"
+    )
     assert deuteron("run", build, "--output", tmp_path / "no" / "y.npy") == Result(
         1,
         "",
@@ -203,7 +217,11 @@ def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
 
 def test_input_files_that_cannot_be_read(deuteron: Run, build: Path, tmp_path: Path):
     path = tmp_path / "x.npy"
-    assert deuteron("run", build, "--input", path) == Result(1, "", f"error: `{path}` does not exist\n")
+    assert deuteron("run", build, "--input", path) == Result(
+        1,
+        "",
+        f"error: `{path}` does not exist\n\nhint: check its name; paths are relative to the current directory\n",
+    )
     path.write_text("1, 2, 3")
     assert deuteron("run", build, "--input", path) == Result(
         1,

@@ -23,6 +23,7 @@ from deuteron.views.compare import litert
 from .conftest import Result
 
 Run = Callable[..., Result]
+DEFAULT = "target `imxrt700`, the default; `--target` chooses another, and `deuteron targets` lists them\n"
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def converted(deuteron: Run, net: Path, tmp_path: Path) -> Path:
 
 def test_random_samples(deuteron: Run, net: Path):
     result = deuteron("run", net, "--samples", "2", "--seed", "7")
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.err) == (0, DEFAULT)
+    assert deuteron("run", net, "--target", "imxrt700").err == ""
     first, second = result.out.splitlines()
     assert first.startswith("sample 0  output 0  int8 [1, 2, 2, 3]  min ")
     assert second.startswith("sample 1  output 0  int8 [1, 2, 2, 3]  min ")
@@ -57,8 +59,8 @@ def test_files_in_and_out_are_what_the_interpreter_computes(deuteron: Run, net: 
     x, y = tmp_path / "x.npy", tmp_path / "y.npy"
     np.save(x, samples)
     wanted = np.stack([interpret.run(graph, [sample])["s"] for sample in samples])
-    for path in (net, converted):
-        assert deuteron("run", path, "--input", x, "--output", y, "--force").err == f"wrote `{y}`\n"
+    for path, note in ((net, DEFAULT), (converted, "")):
+        assert deuteron("run", path, "--input", x, "--output", y, "--force").err == f"wrote `{y}`\n{note}"
         np.testing.assert_array_equal(np.load(y), wanted)
     shown = json.loads(deuteron("run", net, "--input", x, "--json").out)
     assert [sample[0]["values"] for sample in shown["samples"]] == wanted.tolist()
@@ -85,14 +87,15 @@ def test_float_edges_take_and_give_float32(deuteron: Run, net: Path, tmp_path: P
     wanted = (interpret.run(parse_graph(GRAPH), [stored])["s"].astype(np.float32) - 1) * 0.5
     np.testing.assert_array_equal(np.load(y), wanted)
     np.save(x, np.zeros((1, 4, 4, 2), np.int8))
-    assert deuteron("run", net, "--input", x).err == (
-        "error: input 0 is int8 [1, 4, 4, 2], the model takes float32 [1, 4, 4, 2]\n"
+    assert deuteron("run", net, "--input", x).err.startswith(
+        f"error: {x}: input 0 is int8 [1, 4, 4, 2], the model takes float32 [1, 4, 4, 2]\n\n"
+        "hint: these values are quantized, and the program takes floats: "
     )
 
 
 def test_compare_says_which_bound_holds_for_each_operator(deuteron: Run, net: Path):
     result = deuteron("run", net, "--compare", "litert", "--samples", "3")
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.err) == (0, DEFAULT)
     rows = [line.split() for line in result.out.splitlines()]
     assert rows[0] == ["compared", "on", "3", "samples"]
     assert rows[3] == ["operator", "output", "results", "differ", "largest", "allowed"]

@@ -137,7 +137,8 @@ def test_windows_are_drawn_where_there_are_none(build: Path, deuteron: Run) -> N
         ),
         (
             ["--stream", "1=1", "--input", "x.npy", "--input", "state.npy"],
-            "the model has 1 input besides those that `--stream` carries, but `--input` is given 2 times",
+            "the model has 1 input besides those that `--stream` carries, but `--input` is given 2 times\n\n"
+            "hint: give a file for each input: x float32 [1, 6]",
         ),
     ],
 )

@@ -226,8 +226,8 @@ def test_an_array_of_another_width_or_shape_has_its_remedy(deuteron: Run, tmp_pa
     np.save(file, np.zeros(info.shape))
     refused = deuteron("run", net, "--input", file).err
     assert refused.startswith(
-        f"error: input 0 is float64 {list(info.shape)}, the model takes float32 {list(info.shape)}\n"
+        f"error: {file}: input 0 is float64 {list(info.shape)}, the model takes float32 {list(info.shape)}\n"
     )
     assert refused.endswith("hint: give `x.astype(numpy.float32)`\n")
-    np.save(file, np.zeros(info.shape[::-1], np.float32))
+    np.save(file, np.zeros(info.shape[1:], np.float32))
     assert f"hint: give `x.reshape({', '.join(map(str, info.shape))})`" in deuteron("run", net, "--input", file).err

@@ -193,7 +193,7 @@ def test_a_build_says_nothing_itself_and_warns_when_there_is_no_calibration_data
 
 
 def test_nothing_to_delegate_is_a_warning_and_the_program_runs(tmp_path: Path):
-    build = api.build(Applies(lambda x: x.cumsum(-1)), X, calibration=[X], output=tmp_path / "out")
+    build = api.build(Applies(lambda x: x.cumsum(-1)), X, calibration=[X, X / 2], output=tmp_path / "out")
     assert build.manifest.warnings == (NOTHING_DELEGATED,)
     assert build.manifest.partitions == ()
     (y,) = api.run(tmp_path / "out", [X.numpy()])
@@ -368,7 +368,7 @@ def test_no_range_is_cut_off_by_a_quantization_that_it_has_to_share(tmp_path: Pa
 
 def test_an_operator_to_keep_that_the_model_does_not_have():
     options = api.BuildOptions(operators_not_to_delegate=("aten::adddmm", "aten::relu"))
-    assert api.build(FC, X, calibration=[X], options=options).manifest.warnings == (
+    assert api.build(FC, X, calibration=[X, X / 2], options=options).manifest.warnings == (
         "`--operators-not-to-delegate aten::adddmm` keeps nothing on the CPU; "
         "the NPU has `aten::addmm`, `aten::permute_copy`",
     )

@@ -231,7 +231,29 @@ def test_integers_and_bools_may_be_example_inputs(dtype: torch.dtype):
     assert check_example_inputs(inputs) == inputs
 
 
-@pytest.mark.parametrize("nested", [(GOOD[0], GOOD[0]), [GOOD[0]], {"h": GOOD[0]}], ids=["tuple", "list", "dict"])
+def test_a_dict_of_example_inputs_is_to_be_a_tuple():
+    with pytest.raises(InputError) as caught:
+        check_example_inputs({"x": GOOD[0], "y": GOOD[0]})
+    assert str(caught.value) == (
+        "the example inputs are a dict\n\nhint: give a tuple of its tensors in the order of `forward`'s arguments"
+    )
+    with pytest.raises(InputError) as caught:
+        list(check_calibration([{"x": GOOD[0]}], GOOD[:1]))
+    assert str(caught.value) == (
+        "calibration batch 0 is a dict\n\nhint: give a tuple of its tensors in the order of `forward`'s arguments"
+    )
+
+
+def test_a_dict_as_an_example_input_needs_a_module_that_makes_it():
+    with pytest.raises(InputError) as caught:
+        check_example_inputs((GOOD[0], {"acc": GOOD[0], "gyr x": GOOD[0]}))
+    assert caught.value.hint == (
+        "a program has one tensor per input: give the build a module whose `forward` takes each tensor as an argument "
+        "and makes the dict, such as `forward(self, a, b)` with `return self.model({'acc': a, 'gyr x': b})`"
+    )
+
+
+@pytest.mark.parametrize("nested", [(GOOD[0], GOOD[0]), [GOOD[0]]], ids=["tuple", "list"])
 def test_nested_inputs_need_a_module_that_nests_them(nested: object):
     with pytest.raises(InputError) as caught:
         check_example_inputs((GOOD[0], nested))

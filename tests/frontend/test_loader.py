@@ -38,6 +38,11 @@ def bad_input(): return nn.Linear(2, 2), [1.5]
 def nan_input(): return nn.Linear(2, 2), torch.tensor([[1.0, float("nan")]])
 def bad_calibration(): return nn.Linear(2, 2), torch.ones(1, 2), 5
 constant = 5
+instance = nn.Linear(2, 2)
+class Kind(nn.Module):
+    def __init__(self, width): super().__init__()
+def takes(width, name): return nn.Linear(2, width), torch.ones(1, 2)
+def two(model, data): yield 0.5
 def wide(width=2, name="x"): return nn.Linear(2, width), torch.ones(1, 2)
 """
 
@@ -81,8 +86,8 @@ def test_a_function_with_parameters(file: Path):
     model = loader.load(f"{file}:wide(width=7, name='a:b')")
     assert [tuple(p.shape) for p in model.module.parameters()] == [(7, 2), (7,)]
     assert message(f"{file}:wide(wide=7)") == (
-        f"{file}: `wide()` raised TypeError: wide() got an unexpected keyword argument 'wide'\n\n"
-        "hint: the model file must run by itself; try it with `python`"
+        "`net.py:wide` cannot be called: got an unexpected keyword argument 'wide'\n\n"
+        "hint: give values for its parameters only"
     )
 
 
@@ -144,6 +149,17 @@ def test_a_file_without_function():
     )
 
 
+def test_a_folder(tmp_path: Path):
+    assert message(str(tmp_path)) == (
+        f"`{tmp_path}` is a folder, not a model\n\nhint: give `file.py:function`; the function must {RETURNS}"
+    )
+    (tmp_path / "build.json").touch()
+    assert message(str(tmp_path)) == (
+        f"`{tmp_path}` is a finished build\n\nhint: `run`, `explain`, `plan`, `profile` and `firmware` take it, such "
+        f"as `deuteron run {tmp_path}`; for another target, build the model again"
+    )
+
+
 def test_missing_files(file: Path):
     folder = file.parent
     assert message(f"{folder}/nets.py:net") == (
@@ -161,6 +177,21 @@ def test_missing_files(file: Path):
         (
             "constant",
             f"`net.py` has something that is not a function named `constant`\n\nhint: the function must {RETURNS}",
+        ),
+        (
+            "instance",
+            "`net.py:instance` is a module, not a function\n\nhint: write a function that returns it with example "
+            "inputs: `def make_instance(): return instance, (x,)`",
+        ),
+        (
+            "Kind",
+            "`net.py:Kind` is a class, not a function\n\nhint: write a function that returns an instance of it with "
+            "example inputs: `def make(): return Kind(), (x,)`",
+        ),
+        (
+            "takes",
+            "`net.py:takes` cannot be called: missing a required argument: 'width'\n\nhint: it is called without "
+            "arguments: give its parameters defaults, or values as in `net.py:takes(NAME=VALUE)`",
         ),
         ("one", f"`net.py:one` returned a value of type `Linear`\n\nhint: it must {RETURNS}"),
         ("alone", f"`net.py:alone` returned 1 value\n\nhint: it must {RETURNS}"),
@@ -209,6 +240,10 @@ def test_the_function_that_trains_is_in_the_models_file_or_named(file: Path, tmp
     [
         (None, f"`net.py` has no function named `train`\n\nhint: {TRAINS}"),
         ("{}:plane", "`net.py` has no function named `plane`\n\nhint: did you mean `net.py:plain`?"),
+        (
+            "{}:two",
+            f"`net.py:two` cannot be called: missing a required argument: 'data'\n\nhint: {TRAINS}",
+        ),
         ("{}", f"`{{}}` is not of the form `file.py:function`\n\nhint: {TRAINS}"),
         ("{}x:f", "the file `{}x` does not exist\n\nhint: did you mean `{}`?"),
     ],
@@ -220,7 +255,7 @@ def test_a_function_that_cannot_train(file: Path, train: str | None, text: str):
 
 
 def test_code_that_raises_is_located(file: Path):
-    hint = "\n\nhint: the model file must run by itself; try it with `python`"
+    hint = "\n\nhint: it must run by itself; try it in `python`"
     assert message(f"{file}:fails") == (f"{file}:14: `fails()` raised NameError: name 'undefined' is not defined{hint}")
     assert (
         message(f"{file.parent}/broken.py:f")

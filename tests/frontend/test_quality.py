@@ -19,7 +19,7 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quality import calibration_subset as quality_kept
-from deuteron.frontend.quality.calibration_subset import CalibrationSubset
+from deuteron.frontend.quality.calibration_subset import ONE_SAMPLE, CalibrationSubset
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.float_model import without_observers
 from deuteron.frontend.quality.measure import Measured, Output, measure
@@ -227,6 +227,9 @@ def test_findings_are_of_all_batches_and_not_of_those_that_are_kept():
     assert passed((torch.full((1, 1), float(i % 8 > 0)),) for i in range(512)).findings(one) == ()
     last = passed([*[one] * 511, (torch.full((1, 1), 300.0),)])
     assert last.findings(one)[0].startswith("input 0 reaches 300 in the calibration batches, and 1 in the example")
+    assert passed([one, (2 * one[0],)]).findings(one) == ()
+    assert passed([(torch.randn(1, 2),)]).findings((torch.randn(1, 2),)) == (ONE_SAMPLE,)
+    assert passed([(torch.randn(8, 2),)]).findings((torch.randn(8, 2),)) == ()
     whole = (torch.ones(1, 1, dtype=torch.int64),)
     assert passed([*[whole] * 511, (2 * whole[0],)]).findings(whole) == ()
     assert passed([whole] * 512).findings(whole) == (

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from deuteron.errors import InputError, OptionError
+from deuteron.errors import InputError, OptionError, absent
 
 
 def flash(
@@ -29,7 +29,7 @@ def flash(
 
     path = Path(path)
     if not path.exists():
-        raise InputError(f"`{path}` does not exist", hint="check its name; paths are relative to the current directory")
+        raise absent(path)
     if path.suffix == ".py":
         raise InputError(
             f"`{path}` is a Python file, not firmware or a build",

@@ -1,7 +1,7 @@
 """Targets by name: frozen records of chips, from the TOML presets in `presets/`."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -223,13 +223,19 @@ def load(name: str) -> Arch:
         OptionError: there is none; the hint lists similar names, or all.
     """
     if name not in names():
-        near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
+        near = _near(name.lower()) if name else ()
         listed = ", ".join(f"`{n}`" for n in (near or names()))
         raise OptionError(
             f"unknown target `{name}`",
             hint=f"did you mean {listed}? `deuteron targets` lists all" if near else f"the targets are {listed}",
         )
     return parse(name, _preset(name))
+
+
+def _near(name: str) -> Sequence[str]:
+    """Return the names that begin with `name`, or else those most similar to it."""
+    longer = [other for other in names() if other.startswith(name)]
+    return longer[:10] or difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
 
 
 def _preset(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, TfliteOptions
-from deuteron.errors import DeuteronError, InputError, OptionError
+from deuteron.errors import DeuteronError, OptionError, absent
 from deuteron.runtime import pte, tflite_model
 from deuteron.tflite.flat_model import Buffer
 
@@ -78,7 +78,7 @@ def check_given(path: Path) -> None:
     if path.suffix == ".py":
         raise tflite_model.is_python(path)
     if path.suffix in (".tflite", ".pte") and not path.exists():
-        raise InputError(f"`{path}` does not exist", hint="check its name; paths are relative to the current directory")
+        raise absent(path)
 
 
 @contextmanager

@@ -22,6 +22,19 @@ UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NEAR = 0.75
 """Similarity to the typed option from which the hint offers more than the closest option."""
 
+FUNCTIONS = {
+    "build_model": "build",
+    "compare": "run --compare",
+    "convert_file": "convert",
+    "run_each": "run --input",
+    "simulate": "sim",
+}
+"""Functions of the Python interface whose commands have other names."""
+
+_ALWAYS = "a build always quantizes: leave it out; `--activations` and `--weights` choose the types"
+_ABSENT_OPTIONS = {"--quantise": _ALWAYS, "--quantize": _ALWAYS, "--int8": _ALWAYS}
+"""Options that users expect, with the reason why there are none."""
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells give it."""
 
@@ -106,7 +119,8 @@ class LazyGroup(click.Group):
         name = args[0]
         known = self.list_commands(ctx)
         if name not in known and not name.startswith("-"):
-            near = difflib.get_close_matches(name, known, n=2)
+            function = FUNCTIONS.get(name.replace("-", "_"))
+            near = [function] if function else difflib.get_close_matches(name, known, n=2)
             listed = " or ".join(f"`{n}`" for n in near) if near else ", ".join(f"`{n}`" for n in known)
             raise OptionError(
                 f"unknown command `{name}`" if name else "the command is empty",
@@ -228,6 +242,8 @@ def _why(e: OSError) -> str:
 
 def _usage_error(e: click.UsageError) -> OptionError:
     """Return click's error in our form: backticks, no full stop, small first letter, and a hint."""
+    if isinstance(e, click.NoSuchOption) and e.option_name in _ABSENT_OPTIONS:
+        return OptionError(f"no such option `{e.option_name}`", hint=_ABSENT_OPTIONS[e.option_name])
     if isinstance(e, click.NoSuchOption) and e.possibilities:
         nearest = difflib.get_close_matches(e.option_name, e.possibilities, cutoff=_NEAR) or e.possibilities[:1]
         near = " or ".join(f"`{name}`" for name in nearest)

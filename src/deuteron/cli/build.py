@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from deuteron.arch import targets
 from deuteron.cli.memory import memory_options
-from deuteron.cli.options import PATH, choice, target_option, tflite_options
+from deuteron.cli.options import PATH, choice, target_note, target_option, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.cli.vela import vela_options
@@ -190,6 +191,8 @@ def command(
     if printer.as_json:
         printer.json({"directory": str(output), **json.loads(build.manifest.to_json())})
     else:
+        source = click.get_current_context().get_parameter_source("target")
+        printer.note(target_note(target, is_default=source is ParameterSource.DEFAULT))
         _summary(printer, build, output)
 
 

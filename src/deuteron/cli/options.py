@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import click
 
+from deuteron.arch import targets
 from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions, parse_shapes
 from deuteron.cli.printer import QUIET, Printer
 from deuteron.errors import OptionError
@@ -31,12 +32,19 @@ def _set_json(ctx: click.Context, _param: click.Parameter, as_json: bool) -> Non
     ctx.ensure_object(Printer).as_json = as_json
 
 
+def _boards() -> tuple[str, ...]:
+    """Names of all boards."""
+    from deuteron.board import boards
+
+    return (*boards.names(), *boards.ports())
+
+
 class Command(click.Command):
-    """A command that refuses empty arguments, which come from variables that are not set."""
+    """A command that refuses superfluous arguments, and empty ones, which come from variables that are not set."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the options and return the rest of the arguments."""
-        values, _, _ = self.make_parser(ctx).parse_args([*args])
+        values, extra, _ = self.make_parser(ctx).parse_args([*args])
         for param in self.get_params(ctx):
             value: object = values.get(str(param.name))
             each = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
@@ -51,7 +59,22 @@ class Command(click.Command):
                 raise OptionError(
                     f"{name} is empty", hint=f"give it a value{out}; check that the variable for it is set"
                 )
+        if extra and not values.get("help"):
+            hint = self.hint_about_extra(ctx, args, extra[0]) or f"`{ctx.command_path} --help` lists the options"
+            noun = "argument" if len(extra) == 1 else "arguments"
+            raise OptionError(f"got unexpected extra {noun} ({' '.join(extra)})", hint=hint)
         return super().parse_args(ctx, args)
+
+    def hint_about_extra(self, ctx: click.Context, args: list[str], extra: str) -> str | None:
+        """Return the hint about an argument too many: the option before it that is repeated, or whose value it is."""
+        options = {name: param for param in self.get_params(ctx) for name in param.opts if name.startswith("-")}
+        before = next((arg for arg in reversed(args[: args.index(extra)]) if arg.startswith("-")), "")
+        if (option := options.get(before)) is not None and option.multiple:
+            return f"repeat the option: `{before} {extra}`"
+        for name, values in (("--target", targets.names), ("--board", _boards), ("--on", _boards)):
+            if name in options and extra in values():
+                return f"name it with the option: `{name} {extra}`"
+        return None
 
 
 def command(function: Callable[Concatenate[Printer, P], int | None], cls: type[Command] = Command) -> click.Command:
@@ -98,6 +121,12 @@ tflite_target_option = click.option(
     help=f"Target of a TFLite file, `{DEFAULT_TARGET}` by default, or of a .pte.",
 )
 """The target of a file that is not a build."""
+
+
+def target_note(target: str, *, is_default: bool) -> str:
+    """Return the line that says which target a program is for."""
+    chosen = ", the default; `--target` chooses another, and `deuteron targets` lists them" if is_default else ""
+    return f"target `{target}`{chosen}"
 
 
 def tflite_options(function: Callable[P, R]) -> Callable[P, R]:

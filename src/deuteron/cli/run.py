@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash_options import flash_options
-from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts, tflite_options
+from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts, target_note, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import BoardError, OptionError, counted
@@ -50,6 +51,13 @@ class _Command(Command):
             else:
                 given.append(arg)
         return super().parse_args(ctx, given)
+
+    def hint_about_extra(self, ctx: click.Context, args: list[str], extra: str) -> str | None:
+        """Return the hint about an argument too many: `--compare` takes its value only if it knows it."""
+        values = [after for arg, after in pairwise(args) if arg.startswith("--compare=")]
+        if any(not value.startswith("-") and not Path(value).exists() for value in values):
+            return f"`--compare` is one of {', '.join(f'`--compare={name}`' for name in REFERENCES)}"
+        return super().hint_about_extra(ctx, args, extra)
 
 
 @partial(new_command, cls=_Command)
@@ -224,7 +232,10 @@ def command(
         _write(printer, outputs, results)
         if not compare:
             _report(printer, results, subject)
-    return _compare(printer, subject, None if compare == "float" else data) if compare else 0
+    code = _compare(printer, subject, None if compare == "float" else data) if compare else 0
+    if subject.default_target:
+        printer.note(target_note(subject.default_target, is_default=True))
+    return code
 
 
 def _write(printer: Printer, outputs: "Sequence[Path]", results: "Sequence[Sample]", which: str = "") -> None:

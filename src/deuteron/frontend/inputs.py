@@ -1,7 +1,7 @@
 """Checks the module, the example inputs and the calibration batches of a user."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, cast
 
@@ -46,10 +46,13 @@ def check_module(module: object) -> nn.Module | ExportedProgram:
     return module
 
 
-_NESTED = (
-    "a program has one tensor per input: give the build a module whose `forward` takes each tensor as an argument, "
-    "such as `forward(self, x, h, c)`, and calls the model with them, `return self.model(x, (h, c))`"
+_PER_INPUT = (
+    "a program has one tensor per input: give the build a module whose `forward` takes each tensor as an argument"
 )
+_NESTED = (
+    f"{_PER_INPUT}, such as `forward(self, x, h, c)`, and calls the model with them, `return self.model(x, (h, c))`"
+)
+_IN_ORDER = "give a tuple of its tensors in the order of `forward`'s arguments"
 _FLOATS = "quantization starts from float32: convert the model and its inputs with `.float()`"
 _UNQUANTIZED = "pass the float model: a build quantizes it"
 
@@ -97,7 +100,7 @@ def check_example_inputs(inputs: object, module: object = None) -> Inputs:
         InputError: naming the input that cannot be used, at the line of `forward` in the user's code.
     """
     try:
-        return _checked_examples(_as_tuple(inputs))
+        return _checked_examples(_as_tuple(inputs, "the example inputs are"))
     except InputError as e:
         raise e.relocate(_line_of_forward(module)) from None
 
@@ -118,9 +121,7 @@ def _checked_examples(values: tuple[object, ...]) -> Inputs:
         if not isinstance(value, Tensor):
             raise InputError(
                 f"example input {i} is of type `{type(value).__name__}`, not a tensor",
-                hint=_NESTED
-                if isinstance(value, tuple | list | dict)
-                else "give one tensor per argument of `forward`, in a tuple",
+                hint=_form_hint(value),
             )
         _need_values(value, f"example input {i}", "make it")
         if any(dim < 1 for dim in value.shape):
@@ -133,6 +134,18 @@ def _checked_examples(values: tuple[object, ...]) -> Inputs:
         tensors.append(_in_order(value))
     _need_finite(tuple(tensors), "example input")
     return tuple(tensors)
+
+
+def _form_hint(value: object) -> str:
+    """Return the hint for an example input that is not a tensor."""
+    if isinstance(value, Mapping):
+        pairs = dict(zip("abcdefgh", cast("Mapping[object, object]", value), strict=False))
+        listed = ", ".join(f"{key!r}: {name}" for name, key in pairs.items())
+        return (
+            f"{_PER_INPUT} and makes the dict, such as `forward(self, {', '.join(pairs)})` with "
+            f"`return self.model({{{listed}}})`"
+        )
+    return _NESTED if isinstance(value, tuple | list) else "give one tensor per argument of `forward`, in a tuple"
 
 
 def check_early(batches: Iterable[object], example: Inputs, time: int | None = None) -> Iterable[object]:
@@ -189,8 +202,9 @@ def check_calibration(batches: Iterable[object], example: Inputs, time: int | No
     for item in [cast(object, batches)] if is_whole else batches:
         is_sequence = _is_sequence(item)
         for number, batch in enumerate(cast("Sequence[object]", item) if is_sequence else [item]):
-            for part, sample in enumerate(_samples(_as_tuple(batch), example)):
-                checked = _check_batch(sample, example, f"calibration batch {count}", time)
+            name = f"calibration batch {count}"
+            for part, sample in enumerate(_samples(_as_tuple(batch, f"{name} is"), example)):
+                checked = _check_batch(sample, example, name, time)
                 is_first = isinstance(batch, First) or (is_sequence and number == 0)
                 yield First(checked) if is_first and part == 0 else checked
             count += 1
@@ -275,8 +289,14 @@ def _need_finite(tensors: Inputs, name: str) -> None:
             )
 
 
-def _as_tuple(value: object) -> tuple[object, ...]:
-    """Return the items of a list or tuple as a tuple; another value as a tuple of one."""
+def _as_tuple(value: object, what: str) -> tuple[object, ...]:
+    """Return the items of a list or tuple as a tuple; another value as a tuple of one.
+
+    Raises:
+        InputError: it is a dict, which has no order of arguments; `what` begins the message.
+    """
+    if isinstance(value, Mapping):
+        raise InputError(f"{what} a dict", hint=_IN_ORDER)
     if isinstance(value, list | tuple):
         return tuple(cast("Sequence[object]", value))
     return (value,)

@@ -2,9 +2,10 @@
 
 import difflib
 import importlib.util
+import inspect
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import cast
 from torch import nn
 from torch.export import ExportedProgram
 
-from deuteron.builds import parameters
+from deuteron.builds import manifest, parameters
 from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend import examples, saved
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
@@ -71,6 +72,8 @@ def load(spec: str) -> Model:
         return _exported(Path(spec))
     if other := _OTHER_FILES.get(Path(spec).suffix.lower()):
         raise InputError(f"`{spec}` is {other[0]}", hint=other[1])
+    if spec and Path(spec).is_dir():
+        raise _folder(Path(spec))
     call, values = parameters.parse(spec)
     file, colon, function = call.rpartition(":")
     if not colon:
@@ -112,7 +115,9 @@ def load_train(model: str, train: str | None = None) -> Train:
         raise InputError(f"the file `{file}` does not exist", hint=_near_files(path))
     path = path.resolve()
     with _import_path(path.parent):
-        return _function(_execute(path), function, path, TRAINS, typed=train is not None)
+        trains = _function(_execute(path), function, path, TRAINS, typed=train is not None)
+        _bind(trains, f"{path.name}:{function}", TRAINS, [None])
+        return trains
 
 
 def load_evaluate(spec: str) -> Callable[[object], object]:
@@ -130,6 +135,7 @@ def load_evaluate(spec: str) -> Callable[[object], object]:
     path = path.resolve()
     with _import_path(path.parent):
         evaluate = _function(_execute(path), function, path, EVALUATES)
+        _bind(evaluate, f"{path.name}:{function}", EVALUATES, [None])
     return lambda model: _run(lambda: evaluate(model), path, f"`{function}`")
 
 
@@ -143,6 +149,19 @@ def _no_such_model(spec: str) -> InputError:
     near = difflib.get_close_matches(spec, names, n=1)
     hint = f"did you mean `{near[0]}`?" if near else "`deuteron models` lists the examples"
     return InputError(f"`{spec}` is neither an example model nor of the form `file.py:function`", hint=hint)
+
+
+def _folder(path: Path) -> InputError:
+    """Return the error for a folder in place of a model."""
+    if (path / manifest.NAME).is_file():
+        return InputError(
+            f"`{path}` is a finished build",
+            hint="`run`, `explain`, `plan`, `profile` and `firmware` take it, such as "
+            f"`deuteron run {path}`; for another target, build the model again",
+        )
+    return InputError(
+        f"`{path}` is a folder, not a model", hint=f"give `file.py:function`; the function must {RETURNS}"
+    )
 
 
 def _near_files(path: Path) -> str | None:
@@ -159,6 +178,7 @@ def _call(path: Path, function: str, values: Mapping[str, object], *, name: str)
     with _import_path(path.parent):
         module = _execute(path)
         made = _function(module, function, path, f"the function must {RETURNS}")
+        _check_call(made, f"{path.name}:{function}", values)
         result = _run(lambda: made(**values), path, f"`{function}()`")
     return _model(result, name, f"`{path.name}:{function}`")
 
@@ -203,6 +223,37 @@ def _function(module: ModuleType, function: str, path: Path, hint: str, *, typed
     )
 
 
+def _check_call(made: Callable[..., object], name: str, values: Mapping[str, object]) -> None:
+    """Check that `made` is a function that takes these values, and not a module or its class."""
+    own = name.rpartition(":")[2]
+    if isinstance(made, nn.Module):
+        hint = f"write a function that returns it with example inputs: `def make_{own}(): return {own}, (x,)`"
+        raise InputError(f"`{name}` is a module, not a function", hint=hint)
+    if isinstance(cast(object, made), type) and issubclass(cast("type[object]", made), nn.Module):
+        hint = (
+            f"write a function that returns an instance of it with example inputs: `def make(): return {own}(), (x,)`"
+        )
+        raise InputError(f"`{name}` is a class, not a function", hint=hint)
+    hint = f"it is called without arguments: give its parameters defaults, or values as in `{name}(NAME=VALUE)`"
+    _bind(made, name, "give values for its parameters only" if values else hint, values=values)
+
+
+def _bind(
+    function: Callable[..., object],
+    name: str,
+    hint: str,
+    arguments: Sequence[object] = (),
+    values: Mapping[str, object] = {},
+) -> None:
+    """Check that a function takes these arguments."""
+    try:
+        inspect.signature(function).bind(*arguments, **values)
+    except TypeError as e:
+        raise InputError(f"`{name}` cannot be called: {e}", hint=hint) from None
+    except ValueError:  # of functions in C, whose parameters are unknown
+        return
+
+
 def _run(code: Callable[[], object], path: Path, name: str) -> object:
     """Return the result of the user's code; convert its exceptions into errors that name the user's line."""
     try:
@@ -218,7 +269,7 @@ def _run(code: Callable[[], object], path: Path, name: str) -> object:
         raise InputError(
             f"{name} raised {type(e).__name__}: {str(e).splitlines()[0] if str(e) else 'no message'}",
             where=f"{path}:{line}" if line else str(path),
-            hint="the model file must run by itself; try it with `python`",
+            hint="it must run by itself; try it in `python`",
         ) from e
 
 

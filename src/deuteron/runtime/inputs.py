@@ -74,31 +74,90 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
     _check_arrays(inputs)
     if len(inputs) != len(model.inputs):
         raise InputError(f"the model takes {counted(len(model.inputs), 'input')}, found {len(inputs)}")
-    for i, (value, wanted) in enumerate(zip(inputs, model.inputs, strict=True)):
-        if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
-            raise InputError(
-                f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}",
-                hint=_conversion_hint(value, wanted),
-            )
-        is_quantized = isinstance(model, Manifest) and REFERENCE in model.files
-        if is_quantized and value.dtype.kind == "f" and (count := int(np.isnan(value).sum())):
-            raise InputError(
-                f"input {i} has {counted(count, 'value')} that {'is' if count == 1 else 'are'} NaN: integers have no "
-                "NaN, and each processor makes another number of it",
-                hint="replace it before a run: `numpy.nan_to_num(x)`",
-            )
+    for i, value in enumerate(inputs):
+        check_input(model, value, i)
 
 
-def _conversion_hint(value: Array, wanted: TensorInfo) -> str | None:
-    """Return a hint that converts an array to the wanted type and shape, if that loses no value."""
-    dtype = np.dtype(wanted.dtype)
-    if value.shape == wanted.shape and value.dtype.kind == dtype.kind:
-        if dtype.kind in "iu" and not np.array_equal(value.astype(dtype), value):
-            return f"its values are from {value.min()} to {value.max()}: {dtype} cannot represent all of them"
-        return f"give `x.astype(numpy.{wanted.dtype})`"
-    if value.size == np.prod(wanted.shape) and value.dtype == dtype:
-        return f"give `x.reshape({', '.join(map(str, wanted.shape))})`, if its elements are in that order"
+def check_input(model: Signature, value: Array, i: int, *, prefix: str = "") -> None:
+    """Check one input as `check_inputs` does; `prefix` begins a hint.
+
+    Raises:
+        InputError: it does not fit; the hint converts the array where that is possible.
+    """
+    wanted = model.inputs[i]
+    if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
+        hint = "; ".join(filter(None, (_shape_hint(value.shape, wanted.shape), _dtype_hint(value, wanted.dtype))))
+        raise InputError(
+            f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}",
+            hint=f"{prefix}{hint}" if hint else None,
+        )
+    is_quantized = isinstance(model, Manifest) and REFERENCE in model.files
+    if is_quantized and value.dtype.kind == "f" and (count := int(np.isnan(value).sum())):
+        raise InputError(
+            f"input {i} has {counted(count, 'value')} that {'is' if count == 1 else 'are'} NaN: integers have no "
+            "NaN, and each processor makes another number of it",
+            hint="replace it before a run: `numpy.nan_to_num(x)`",
+        )
+
+
+def _shape_hint(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
+    """Return a hint that gives an array the wanted shape; a permutation of axes is tried before a new shape."""
+    if shape == wanted:
+        return None
+    is_same_rank = len(shape) == len(wanted)
+    if is_same_rank and sorted(shape[1:]) == sorted(wanted[1:]) and shape[0] > wanted[0] > 0 == shape[0] % wanted[0]:
+        count = shape[0] // wanted[0]
+        order = [0, *(axis + 1 for axis in _permutation(shape[1:], wanted[1:]))]
+        moved = "" if order == sorted(order) else f".transpose({_listed(order)})"
+        return (
+            f"these are {count} samples: a file holds them as `x{moved}.reshape({_listed((count, *wanted))})`, with "
+            "one more dimension; `deuteron.run_each` takes one after the other"
+        )
+    squeezed, target = (tuple(dim for dim in dims if dim != 1) for dims in (shape, wanted))
+    if squeezed != target and sorted(squeezed) == sorted(target):
+        if is_same_rank:
+            return f"give `x.transpose({_listed(_permutation(shape, wanted))})`"
+        order = _listed(_permutation(squeezed, target))
+        return f"give `x.squeeze().transpose({order}).reshape({_listed(wanted)})`"
+    if np.prod(shape) == np.prod(wanted):
+        return f"give `x.reshape({_listed(wanted)})`, if its elements are in that order"
     return None
+
+
+def _permutation(shape: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """Return the permutation of axes to the wanted shape that keeps the order of axes of one size."""
+    axes = {dim: iter([axis for axis, size in enumerate(shape) if size == dim]) for dim in shape}
+    return [next(axes[dim]) for dim in wanted]
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+_QUANTIZED = ("int8", "int16")
+
+
+def _dtype_hint(value: Array, wanted: str) -> str | None:
+    """Return a hint that gives an array the wanted dtype, if that loses no value, or says where such values are."""
+    dtype, kind = np.dtype(wanted), value.dtype.kind
+    if value.dtype == dtype:
+        return None
+    if dtype.kind == "f" and value.dtype.name in _QUANTIZED:
+        return (
+            "these values are quantized, and the program takes floats: give the data before quantization "
+            f"(a build of a PyTorch model with `--remove-quant-io-ops` takes {value.dtype})"
+        )
+    if kind == "f" and wanted in _QUANTIZED:
+        return (
+            "the program takes quantized values: give `round(x / scale) + zero_point` of its input "
+            "(a build of a PyTorch model without `--remove-quant-io-ops` takes floats)"
+        )
+    if kind not in "fiub" or dtype.kind not in "fiub":
+        return None
+    if dtype.kind in "iu" and not np.array_equal(value.astype(dtype), value):
+        return f"its values are from {value.min()} to {value.max()}: {dtype} cannot represent all of them"
+    scaled = ", scaled as in training" if dtype.kind == "f" and kind in "iu" else ""
+    return f"give `x.astype(numpy.{wanted})`{scaled}"
 
 
 def _check_arrays(inputs: object) -> None:

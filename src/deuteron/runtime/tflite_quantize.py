@@ -72,7 +72,8 @@ def quantized(source: Buffer, calibration: object, options: BuildOptions) -> tup
     data = _quantized(encode(model, _SIGNATURE), samples, wide=wide)
     if not options.remove_quant_io_ops:
         data = encode(_with_float_ends(model, selected(data)))
-    return data, f"quantized by ai-edge-quantizer with {len(samples)} samples"
+    few = ", whose ranges all tensors have: give a few dozen" if len(samples) == 1 else ""
+    return data, f"quantized by ai-edge-quantizer with {counted(len(samples), 'sample')}{few}"
 
 
 def _is_computed(tensor: FlatTensor, dtype: str) -> bool:

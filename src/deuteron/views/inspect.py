@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Partition
-from deuteron.errors import DeuteronError, FormatError, InputError, UnsupportedError, unreadable
+from deuteron.errors import DeuteronError, FormatError, InputError, UnsupportedError, absent, unreadable
 from deuteron.npu import families
 from deuteron.npu.ethosu.program import program_in as ethosu_program
 from deuteron.npu.neutron import payload as payloads
@@ -115,7 +115,7 @@ def inspect(path: Path) -> Inspection:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise InputError(f"`{path}` does not exist") from None
+        raise absent(path) from None
     except OSError as e:
         raise unreadable(path, e) from e
     return _content(path, None, data, _manifest_next_to(path))

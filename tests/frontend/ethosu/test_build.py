@@ -112,7 +112,8 @@ def test_operators_can_be_kept_on_the_cpu() -> None:
 
 def test_a_model_without_a_part_for_the_npu_is_told() -> None:
     options = api.BuildOptions(operators_not_to_delegate=("aten::linear",))
-    build = api.build(Halves().first, (X,), target="ethos-u55-128", calibration=[(X,)], options=options)
+    samples = [(X,), (X / 2,)]
+    build = api.build(Halves().first, (X,), target="ethos-u55-128", calibration=samples, options=options)
     assert build.manifest.partitions == ()
     assert build.manifest.warnings == (
         "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "

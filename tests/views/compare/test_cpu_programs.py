@@ -1,5 +1,6 @@
 """Programs of a CPU alone compared with quantized PyTorch, operator by operator."""
 
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,7 +61,34 @@ def test_every_operator_of_a_cpu_alone_is_compared(directory: Path) -> None:
     assert compared.on_cpu_computing == 6
     text = compared.text()
     assert re.search(r"\n  cortex_m::quantized_conv2d +384 +\d\.\d{3} +\d+ +0 +[01]\n", text)
-    assert "\n  6 of 6 operators that compute are compared\n" in text
+    assert "\n  6 of 6 operators that compute are compared\n\n" in text
+
+
+class Unquantized(nn.Module):
+    """A linear layer whose largest result is an integer, and a part of whose result is returned as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.fc(x)
+        return torch.relu(y), y.argmax(1) * 2
+
+
+def test_operators_that_are_not_compared_are_named_with_the_reason(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 8) for _ in range(8)]
+    api.build(Unquantized(), (batches[0],), calibration=batches, output=tmp_path / "out", target="cortex-m33")
+    compared = _compared(tmp_path / "out")
+    assert len(compared.on_cpu) + len(compared.uncompared) == compared.on_cpu_computing
+    line = inspect.getsourcelines(Unquantized.forward)[1] + 2
+    why = "PyTorch's model does not quantize its result"
+    assert (
+        "  2 of 4 operators that compute are compared\n"
+        f"  not compared by itself: `deuteron::argmax_argmin`, {__file__}:{line}: {why}\n"
+        f"  not compared by itself: `aten::mul.Tensor`, {__file__}:{line}: {why}\n\n"
+    ) in compared.text()
 
 
 def test_an_adaptive_pool_is_compared_though_its_node_is_named_anew(tmp_path: Path) -> None:

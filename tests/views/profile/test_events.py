@@ -201,6 +201,19 @@ def test_lost_events_are_told():
     ]
 
 
+@pytest.mark.parametrize(
+    ("option", "hint"), [("False", "; a build with `--use-profiling` records the kernels"), ("True", "")]
+)
+def test_kernels_that_a_build_does_not_record_are_told(option: str, hint: str):
+    whole = (
+        Event(SpanKind.RUN, Track.CPU, 0, 100, "run"),
+        Event(SpanKind.DELEGATE, Track.CPU, 0, 100, "npu 0", partition=0),
+    )
+    profile = example_profile.profile(replace(example_profile.profile().stream, events=with_gaps([*whole])))
+    profile = replace(profile, options={"use_profiling": option})
+    assert f"0.000% of the time in NPU partitions is attributed{hint}" in text.summary(profile)
+
+
 def test_operators_that_nobody_simulates_are_told():
     npu = example_profile.npu_alone()
     assert "1 operator on the CPU is not simulated and not included in these times" in text.summary(npu)

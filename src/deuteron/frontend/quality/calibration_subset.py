@@ -31,6 +31,8 @@ _CLIPPED = 1.25
 _FACTOR = 16.0
 """The largest expected ratio of magnitudes between calibration and example inputs; 0..255 against 0..1 exceeds it."""
 
+ONE_SAMPLE = "calibration has one sample, and all ranges are its own: give a few dozen representative inputs"
+
 
 @dataclass(slots=True)
 class CalibrationSubset:
@@ -149,6 +151,8 @@ class CalibrationSubset:
                 )
         if self.total > 1 and not found and self._are_equal:
             found.append("all calibration batches are equal, and measure no more than one does; give unlike ones")
+        if self.total == 1 and not found and all(x.dim() == 0 or x.shape[0] == 1 for x in example):
+            found.append(ONE_SAMPLE)
         return (*found, *self._growing())
 
 

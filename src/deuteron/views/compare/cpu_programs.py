@@ -63,6 +63,16 @@ class CpuResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncompared:
+    """An operator of the program that is not compared by itself; `why` is the reason."""
+
+    node: str
+    op: str
+    source: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class NpuValue:
     """A value that an operator `op` of a partition computes for an edge node, with its dimensions in any order."""
 
@@ -96,22 +106,36 @@ class CpuOperators:
         self._results: dict[str, CpuResult] = {}
         self._on_npu: dict[str, CpuResult] = {}
         self._unquantized = 0
+        self._without: list[Uncompared] = []
         for op in computing:
             rounding, is_twice = self._rounded(op.computes)
             node = self._nodes.get(self._quantized.get(op.computes, ""))
-            self._unquantized += rounding is None and node is not None and _is_returned(node)
-            if rounding is not None:
+            if rounding is None:
+                self._without += [Uncompared(op.node, op.op, _source(op), _why(node))]
+                self._unquantized += node is not None and _is_returned(node)
+            else:
                 # If several operators compute one value, the last one counts, as it rounds the value.
                 before = self._results.get(rounding.name)
                 rounds_twice = is_twice or (before is not None and before.rounds_twice)
-                source = str(op.source[0]) if op.source else ""
+                if before is not None:
+                    self._without += [Uncompared(before.node, before.op, before.source, f"`{op.op}` {_CONTINUES}")]
                 self._ops[rounding.name] = op
-                self._results[rounding.name] = CpuResult(op.node, op.op, source, rounds_twice)
+                self._results[rounding.name] = CpuResult(op.node, op.op, _source(op), rounds_twice)
 
     @property
     def results(self) -> tuple[CpuResult, ...]:
         """Return the results of operators that were compared at least once."""
         return tuple(result for result in self._results.values() if result.elements)
+
+    @property
+    def uncompared(self) -> tuple[Uncompared, ...]:
+        """Return the operators that compute something of the model and were not compared."""
+        unlike = [
+            Uncompared(result.node, result.op, result.source, _UNLIKE)
+            for result in self._results.values()
+            if not result.elements
+        ]
+        return (*self._without, *unlike)
 
     @property
     def are_exact(self) -> bool:
@@ -143,6 +167,20 @@ class CpuOperators:
         """Return the operator that quantizes the value of an edge node, and whether that may round twice."""
         name = self._quantized.get(computes, "")
         return _rounding(self._nodes.get(name)), name in self._twice
+
+
+_CONTINUES = "completes its value, and is compared"
+_UNLIKE = "the program has its result in another form than PyTorch"
+
+
+def _why(node: fx.Node | None) -> str:
+    """Return why there is no comparison of an operator whose value, of this node, nothing quantizes."""
+    return "PyTorch's model has no such value" if node is None else "PyTorch's model does not quantize its result"
+
+
+def _source(op: CpuOp) -> str:
+    """Return the source line of an operator, empty if unknown."""
+    return str(op.source[0]) if op.source else ""
 
 
 def _rounding(node: fx.Node | None) -> fx.Node | None:
@@ -235,8 +273,8 @@ def failures(results: Iterable[CpuResult]) -> Iterator[str]:
             )
 
 
-def lines(results: Iterable[CpuResult], computing: int) -> Iterator[str]:
-    """Yield counts by kind of operator, and the number of operators that are not compared."""
+def lines(results: Iterable[CpuResult], computing: int, uncompared: Iterable[Uncompared]) -> Iterator[str]:
+    """Yield counts by kind of operator, and the operators that are not compared, each with its reason."""
     yield "operator by operator against quantized PyTorch, on the CPU"
     yield f"  {'operator':<34}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'largest':>9}"
     kinds = by_kind(results)
@@ -247,4 +285,7 @@ def lines(results: Iterable[CpuResult], computing: int) -> Iterator[str]:
             f"{sum(r.mismatches for r in same):>9,}{sum(r.beyond for r in same):>9,}{max(r.largest for r in same):>9}"
         )
     compared = sum(len(same) for same in kinds.values())
-    yield f"  {compared} of {counted(computing, 'operator')} that compute are compared"
+    verbs = "computes is" if computing == 1 else "compute are"
+    yield f"  {compared} of {counted(computing, 'operator')} that {verbs} compared"
+    for one in uncompared:
+        yield f"  not compared by itself: `{one.op}`{f', {one.source}' if one.source else ''}: {one.why}"

@@ -43,7 +43,7 @@ from deuteron.runtime.observer import DelegateCall
 from deuteron.runtime.operator_results import operator_results
 from deuteron.runtime.partitions import partitions_of
 from deuteron.views.compare import cpu_programs, outputs, tosa_intermediates
-from deuteron.views.compare.cpu_programs import CpuOperators, CpuResult, NpuValue
+from deuteron.views.compare.cpu_programs import CpuOperators, CpuResult, NpuValue, Uncompared
 from deuteron.views.compare.outputs import OutputResult
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress, by_kind, count, steps_apart
 from deuteron.views.compare.rounding_spread import rounded_twice, spread
@@ -107,6 +107,7 @@ class PytorchComparison(BoundedComparison):
     coverage: Coverage = NO_COVERAGE
     on_cpu: tuple[CpuResult, ...] = ()
     on_cpu_computing: int = 0
+    uncompared: tuple[Uncompared, ...] = ()
     unseen: int = 0
 
     def failures(self) -> tuple[str, ...]:
@@ -149,7 +150,11 @@ class PytorchComparison(BoundedComparison):
             ] or ["  nothing was delegated"]
         lines += tosa_intermediates.lines(self.tensors, self.coverage) if self.coverage.operators else []
         lines += ["", *_operator_table(self.operators)] if self.operators else []
-        lines += ["", *cpu_programs.lines(self.on_cpu, self.on_cpu_computing)] if self.on_cpu else []
+        lines += (
+            ["", *cpu_programs.lines(self.on_cpu, self.on_cpu_computing, self.uncompared)]
+            if self.on_cpu_computing
+            else []
+        )
         lines += ["", "end to end against quantized PyTorch"]
         lines += [out.line() for out in self.outputs]
         return "\n".join([*lines, *self.verdict()])
@@ -228,6 +233,7 @@ def compare(
         sum((p.coverage for p in partitions), NO_COVERAGE),
         cpu.results if cpu and not delegates else (),
         cpu.computing if cpu and not delegates else 0,
+        cpu.uncompared if cpu and not delegates else (),
         delegates if is_recorded else 0,
     )
 

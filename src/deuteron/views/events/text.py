@@ -79,10 +79,13 @@ def summary(profile: Profile) -> Iterator[str]:
     if count := left_out(profile):
         operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
         yield f"{operators} not {profile.stream.measure.value} and not included in these times"
+    kinds = {event.kind for event in stream.events}
     share = attributed(stream.median().events)
     if share is not None:
         what = "instructions" if stream.measure is Measure.COUNTED else "time"
-        yield f"{share:.3%} of the {what} in NPU partitions is attributed"
+        is_untold = profile.options.get("use_profiling") == "False" and SpanKind.KERNEL not in kinds
+        hint = "; a build with `--use-profiling` records the kernels" if is_untold else ""
+        yield f"{share:.3%} of the {what} in NPU partitions is attributed{hint}"
     if (lines := with_lines(profile)) is not None:
         what = "instructions" if stream.measure is Measure.COUNTED else "time"
         yield f"{lines:.3%} of the {what} of kernels and operators has lines of the model"

@@ -56,6 +56,8 @@ def subject(
         chosen = _on_host(path, target, Path(etrecord) if etrecord else None, tflite)
     if target and chosen.is_compiled and not (on and is_program(path)):
         raise OptionError(f"`{path}` is already compiled for a target", hint="leave out `--target`")
+    if not target and not chosen.is_compiled and is_tflite(path) and _compiled_for(path) is None:
+        chosen.default_target = DEFAULT_TARGET
     return chosen
 
 

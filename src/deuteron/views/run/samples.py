@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 
 from deuteron.builds.output import check_file, write_files
-from deuteron.errors import InputError, OptionError, counted, unreadable
-from deuteron.runtime.inputs import Array, Sample, Signature
+from deuteron.errors import InputError, OptionError, absent, counted, unreadable
+from deuteron.runtime.inputs import Array, Sample, Signature, check_input
 
 _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
 """Start of files of `numpy.save` and `numpy.savez`."""
@@ -22,19 +22,33 @@ def read_samples(model: Signature, paths: Sequence[Path], *, is_stream: bool = F
 
     Raises:
         OptionError: the number of files differs from the number of inputs.
-        InputError: a file cannot be read, or the files have different numbers of samples.
+        InputError: a file cannot be read or has another shape or dtype, or the files have different numbers of samples.
     """
     if len(paths) != len(model.inputs):
         besides = " besides those that `--stream` carries" if is_stream else ""
         inputs = counted(len(model.inputs), "input")
-        raise OptionError(f"the model has {inputs}{besides}, but `--input` is given {counted(len(paths), 'time')}")
+        raise OptionError(
+            f"the model has {inputs}{besides}, but `--input` is given {counted(len(paths), 'time')}",
+            hint="give a file for each input: "
+            + ", ".join(f"{info.name or i} {info.dtype} {list(info.shape)}" for i, info in enumerate(model.inputs)),
+        )
     columns: list[list[Array]] = []
-    for path, wanted in zip(paths, model.inputs, strict=True):
+    for i, (path, wanted) in enumerate(zip(paths, model.inputs, strict=True)):
         array = _read_array(path)
-        columns.append(list(array) if array.ndim == len(wanted.shape) + 1 else [array])
+        are_several = array.ndim == len(wanted.shape) + 1
+        columns.append(list(array) if are_several else [array])
+        try:
+            for sample in columns[-1]:
+                check_input(model, sample, i, prefix="for each sample: " if are_several else "")
+        except InputError as e:
+            raise e.relocate(str(path)) from None
     counts = {len(column) for column in columns}
     if len(counts) > 1:
-        raise InputError(f"the input files have different numbers of samples: {', '.join(map(str, sorted(counts)))}")
+        found = ", ".join(f"`{path}` {len(column)}" for path, column in zip(paths, columns, strict=True))
+        raise InputError(
+            f"the input files have different numbers of samples: {found}",
+            hint="give all inputs for each sample: files with the same first dimension",
+        )
     if counts == {0}:
         raise InputError("the input files have no samples")
     return list(zip(*columns, strict=True))
@@ -71,7 +85,8 @@ def check_outputs(count: int, paths: Sequence[Path], *, force: bool) -> None:
     """
     if paths and len(paths) != count:
         raise OptionError(
-            f"the model has {counted(count, 'output')}, but `--output` is given {counted(len(paths), 'time')}"
+            f"the model has {counted(count, 'output')}, but `--output` is given {counted(len(paths), 'time')}",
+            hint="give a file for each output, in order, or none",
         )
     for path in paths:
         if paths.count(path) > 1:
@@ -98,7 +113,7 @@ def _read_array(path: Path) -> Array:
             raise ValueError(f"it begins with {start!r}, not with {_ARRAY!r}")
         array: object = np.load(path, allow_pickle=False)
     except FileNotFoundError:
-        raise InputError(f"`{path}` does not exist") from None
+        raise absent(path) from None
     except (IsADirectoryError, PermissionError) as e:
         raise unreadable(path, e) from e
     except (ValueError, EOFError, OSError) as e:

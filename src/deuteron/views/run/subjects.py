@@ -57,10 +57,12 @@ class Subject(ABC):
 
     Attributes:
         is_compiled: true if its target is fixed.
+        default_target: the target of a file that is not compiled yet if the user named none; otherwise empty.
         resets: numbers of the samples before which a program that keeps state gets its initial one; None for all.
     """
 
     is_compiled = True
+    default_target = ""
     resets: Collection[int] | None = None
 
     @property
