@@ -21,10 +21,10 @@ SIDE = 16
 LARGE = 1 << 20
 
 
-def two_layers(last: int = 0) -> Bundle:
+def two_layers(last: int = 0, channels: int = 3) -> Bundle:
     """A convolution of 3 to 8 channels, and one of 8 to 8, on a map of 16x16; `last` is added to all kernel sums."""
     generator = np.random.default_rng(1)
-    values = [Value(0, 0, SIDE * SIDE * 3, ElementType.S8, (1, SIDE, SIDE, 3), (0, 1, 2, 3), "input")]
+    values = [Value(0, 0, SIDE * SIDE * channels, ElementType.S8, (1, SIDE, SIDE, channels), (0, 1, 2, 3), "input")]
     constants: list[bytes] = []
     steps: list[Step] = []
 
@@ -35,7 +35,7 @@ def two_layers(last: int = 0) -> Bundle:
         return len(values) - 1
 
     read = 0
-    for at, in_c in enumerate((3, 8)):
+    for at, in_c in enumerate((channels, 8)):
         p = QuantizedConvolutionParams(
             1, SIDE, SIDE, in_c, SIDE, SIDE, 8, 1, 3, 3, 1, 1, 1, 1, 1, 1, 5, -3, -128, 127, 0, 1
         )
@@ -60,7 +60,7 @@ def two_layers(last: int = 0) -> Bundle:
 
 
 def output(bundle: Bundle) -> bytes:
-    x = np.random.default_rng(2).integers(-128, 128, (1, SIDE, SIDE, 3)).astype(np.int8)
+    x = np.random.default_rng(2).integers(-128, 128, bundle.values[bundle.inputs[0]].shape).astype(np.int8)
     (found,) = HostExecutor(bundle).run([x])
     return found.tobytes()
 
@@ -75,6 +75,15 @@ def test_a_budget_makes_layers_faster_with_the_same_results() -> None:
     assert sum(map(len, fast.bundle.constants)) == sum(map(len, plain.bundle.constants)) + added
     assert fast.instructions[0] < 0.75 * plain.instructions[0]
     assert output(fast.bundle) == output(plain.bundle)
+
+
+def test_two_layers_by_winograds_algorithm() -> None:
+    bundle = two_layers(channels=8)
+    need = constant_bytes(bundle, InnerWork.DSP)
+    for added in (8063, 8064):
+        plan = planned(bundle, MemoryOptions(flash_budget=need + added), CORE)
+        assert [choice.form for choice in plan.larger].count(Form.WINOGRAD) == (2 if added == 8064 else 1)
+        assert output(plan.bundle) == output(bundle)
 
 
 def test_each_byte_of_the_budget_counts() -> None:

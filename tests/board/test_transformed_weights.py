@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from tests.board.test_larger_weights import CORE, LARGE, output, two_layers
 
-from deuteron.arch.memory import DepthFirst, MemoryOptions
+from deuteron.arch.memory import DepthFirst, MemoryOptions, SpeedForFlash
 from deuteron.board.arena import planned
+from deuteron.board.bundle import Bundle
 from deuteron.board.interleaved_weights import constant_bytes, inner_of
 from deuteron.errors import CapacityError
 from deuteron.operators.cortex_m import winograd_bytes
@@ -38,6 +39,23 @@ def test_more_memory_is_never_slower() -> None:
     assert work[-1] < 0.8 * work[0]
 
 
+def shared_weights() -> Bundle:
+    """Two layers with the same weights."""
+    bundle = two_layers(channels=8)
+    first, second = bundle.steps
+    again = replace(second, inputs=(second.inputs[0], *first.inputs[1:]))
+    return replace(bundle, steps=(first, again))
+
+
+def test_all_readers_of_weights_change_or_none() -> None:
+    bundle = shared_weights()
+    for sram in range(6144, 20480, 256):
+        plan = planned(bundle, MemoryOptions(sram_budget=sram), CORE)
+        assert len(plan.transformed) in (0, 2)
+        assert output(plan.bundle) == output(bundle)
+    assert len(plan.transformed) == 2
+
+
 def test_a_flash_budget_comes_first() -> None:
     plan = planned(two_layers(), MemoryOptions(flash_budget=LARGE, sram_budget=LARGE), CORE)
     assert len(plan.larger) == 2
@@ -55,5 +73,6 @@ def test_not_on_other_cores_in_stripes_or_with_too_large_sums() -> None:
         assert planned(two_layers(), large, core).transformed == ()
     assert planned(two_layers(1 << 25), large, CORE).transformed == ()
     assert planned(two_layers(), replace(large, depth_first=DepthFirst.ALWAYS), CORE).transformed == ()
+    assert planned(two_layers(), replace(large, speed_for_flash=SpeedForFlash.NEVER), CORE).transformed == ()
     with pytest.raises(CapacityError):
         planned(two_layers(), MemoryOptions(sram_budget=1024), CORE)

@@ -106,6 +106,27 @@ def test_the_state_of_a_model_is_stepped_in_its_quality():
     assert found.sqnr == api.build(Counts(), batches[0], **options).manifest.quality.outputs[0].sqnr
 
 
+class Loop(nn.Module):
+    """A layer that a loop calls, or a recurrent layer of as many steps."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (
+            self.layer(x)[0] if isinstance(self.layer, nn.RNN) else torch.stack([self.layer(x + i) for i in range(33)])
+        )
+
+
+@pytest.mark.parametrize(("layer", "shape"), [(nn.RNN(4, 4), (18, 4)), (nn.Tanh(), (1, 4))], ids=["layer", "loop"])
+def test_lines_of_many_operators_are_named(layer: nn.Module, shape: tuple[int, int]):
+    (found,) = api.check(Loop(layer), torch.rand(shape), targets=["imxrt700"]).targets
+    (note,) = (note for note in found.notes if note.startswith("slow: "))
+    assert " operators" in note
+    assert ("; on `imxrt700cm` the CPU computes a recurrent layer" in note) == isinstance(layer, nn.RNN)
+
+
 def test_notes_are_the_warnings_of_the_build():
     dead = nn.Sequential(nn.Linear(8, 4), nn.ReLU()).eval()
     with torch.no_grad():

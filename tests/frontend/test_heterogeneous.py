@@ -337,6 +337,13 @@ def test_the_npu_is_asked_by_trials_only_where_quantizing_costs_more(monkeypatch
     assert programs[0] == programs[1]
 
 
+def test_slices_with_a_step_of_one_are_the_npus() -> None:
+    x = torch.randn(1, 8, 16)
+    call = Call(lambda x: torch.ops.aten.slice.Tensor(x, 2, 0, 8, 1).tanh())
+    built = api.build(call, x, target=NPU, calibration=[x])
+    assert all(node.partition is not None for node in built.manifest.nodes)
+
+
 def test_slices_with_a_step_are_the_cpus_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The NPU rejects them, which would cost a second lowering."""
     rejected: list[bool] = []

@@ -403,9 +403,9 @@ typedef struct {
  * int16, transformed: G g G' of each input and output channel. Output channels are in groups of three, the last four,
  * two or one in groups of two. A group is ordered by position (6x6), input channels, output channel. Input channels
  * are in pairs: 0 and 2, then 1 and 3, of each four. Groups and fours are filled with zeros. With `channels`, weights
- * are those of `quantized_conv2d`, and a run transforms them, for groups of so many channels at a time, 2 or more.
- * Inputs are transformed again for each part of the channels, or once if `keeps_tiles` is 1. Scratch memory has at
- * least `winograd_bytes`.
+ * are those of `quantized_conv2d`. A run transforms them for at most this number of output channels, then computes
+ * these, and so on; it is 2, for groups of two, or more. Inputs are transformed again for each part of the channels,
+ * or once if `keeps_tiles` is 1. Scratch memory has at least `winograd_bytes`.
  *
  * Values: input, weights, multipliers, shifts, kernel_sum, scratch, output.
  */

@@ -2,14 +2,11 @@
 
 enum { WEIGHTS = 1 };
 
-/* Channels of a group, and the least of a pass: then all groups have so many. */
+/* Channels of a group, and the least of a part: then all groups have two. */
 enum { GROUP = 3, LEAST_CHANNELS = 2 };
 
-typedef struct {
-    dtn_cm_windows_t windows;
-    int32_t channels;    /* whose weights are transformed at a time; 0 if the weights are */
-    int32_t keeps_tiles; /* 1 if transformed inputs are kept from pass to pass */
-} params_t;
+/* Its first fields are those of dtn_cm_windows_t. */
+typedef dtn_cm_winograd_conv2d_params_t params_t;
 
 static bool is_winograd(const dtn_cm_windows_t *p)
 {
@@ -24,19 +21,18 @@ static int32_t rows_of(const dtn_cm_windows_t *p)
 }
 
 /* Pairs of tiles in scratch memory. */
-static size_t pairs_of(const params_t *p)
+static size_t pairs_of(const dtn_cm_windows_t *windows, const params_t *p)
 {
-    return p->keeps_tiles == 1 ? dtn_cm_winograd_pairs(&p->windows) : 1;
+    return p->keeps_tiles == 1 ? dtn_cm_winograd_pairs(windows) : 1;
 }
 
 /* True if the weights have their bytes, and scratch memory holds those that each run transforms. */
-static bool has_weights(const dtn_operator_call_t *call, const params_t *p)
+static bool has_weights(const dtn_operator_call_t *call, const dtn_cm_windows_t *windows, const params_t *p)
 {
-    const dtn_cm_windows_t *windows = &p->windows;
     const dtn_tensor_t *weights = &call->values[WEIGHTS];
     const size_t inputs = (size_t)windows->in_c;
     const int64_t least = (int64_t)dtn_cm_winograd_scratch(inputs, 0) +
-                          (int64_t)pairs_of(p) * (int64_t)dtn_cm_winograd_pair(inputs) +
+                          (int64_t)pairs_of(windows, p) * (int64_t)dtn_cm_winograd_pair(inputs) +
                           (int64_t)p->channels * (int64_t)dtn_cm_winograd_channel(inputs);
     if ((int64_t)call->values[call->input_count].bytes < least) {
         return false;
@@ -55,26 +51,26 @@ static bool is_valid(const dtn_operator_call_t *call)
     if (call->param_count != sizeof(params_t) / sizeof(uint32_t)) {
         return false;
     }
-    dtn_operator_call_t convolution = *call; /* its words are the first */
+    dtn_operator_call_t convolution = *call;
     convolution.param_count = sizeof(dtn_cm_windows_t) / sizeof(uint32_t);
     if (!dtn_cm_are_windows(&convolution, 1)) {
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const dtn_cm_windows_t *windows = &p->windows;
+    const dtn_cm_windows_t *windows = DTN_CM_PARAMS(call, dtn_cm_windows_t);
     const bool transforms = p->channels >= LEAST_CHANNELS && p->channels <= windows->out_c + 2;
     return is_winograd(windows) && (p->keeps_tiles == 0 || p->keeps_tiles == 1) &&
-           (transforms || (p->channels == 0 && p->keeps_tiles == 0)) && has_weights(call, p) &&
+           (transforms || (p->channels == 0 && p->keeps_tiles == 0)) && has_weights(call, windows, p) &&
            dtn_cm_has_rows(windows) && dtn_cm_is_axis(windows->in_w, windows->out_w, 3, 1, windows->pad_w, 1);
 }
 
-/* Transforms the weights of some groups of channels and computes these, until all are. */
-static void in_passes(dtn_cm_winograd_t *layer, const params_t *p, const int8_t *kernels, void *scratch)
+/* Transforms the weights of some groups of channels and computes these, until all are computed. */
+static void convolve_in_parts(dtn_cm_winograd_t *layer, const params_t *p, const int8_t *kernels, void *scratch)
 {
-    const size_t inputs = (size_t)p->windows.in_c;
-    const size_t outputs = (size_t)p->windows.out_c;
+    const size_t inputs = (size_t)p->in_c;
+    const size_t outputs = (size_t)p->out_c;
     const size_t of_channel = dtn_cm_winograd_channel(inputs) / sizeof(int16_t);
-    int16_t *weights = (int16_t *)(void *)((uint8_t *)scratch + dtn_cm_winograd_scratch(inputs, pairs_of(p)));
+    int16_t *weights = (int16_t *)(void *)((uint8_t *)scratch + dtn_cm_winograd_scratch(inputs, pairs_of(layer->p, p)));
     layer->weights = weights;
     layer->most = p->channels < GROUP ? LEAST_CHANNELS : GROUP;
     layer->tiles = p->keeps_tiles == 1 ? DTN_CM_TILES_WRITTEN : DTN_CM_TILES_DROPPED;
@@ -121,7 +117,7 @@ int32_t dtn_cm_winograd_conv2d(const dtn_operator_call_t *call, dtn_phase_t phas
     if (p->channels == 0) {
         dtn_cm_convolve_winograd(&layer, scratch->data);
     } else {
-        in_passes(&layer, p, checked.weights, scratch->data);
+        convolve_in_parts(&layer, p, checked.weights, scratch->data);
     }
     return DTN_OK;
 }

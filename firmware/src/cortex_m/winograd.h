@@ -35,11 +35,11 @@ enum {
 /** The inverse of 9 modulo 2^32. */
 #define DTN_CM_INVERSE_OF_9 UINT32_C(0x38E38E39)
 
-/** The use of transformed inputs in a pass over some output channels of a layer. */
+/** The use of transformed inputs where a layer is computed in parts of its output channels. */
 typedef enum {
-    DTN_CM_TILES_DROPPED, /**< the pass transforms them, and keeps none */
-    DTN_CM_TILES_WRITTEN, /**< the pass transforms them, and keeps those of all tiles in scratch memory */
-    DTN_CM_TILES_READ,    /**< the pass reads them from scratch memory */
+    DTN_CM_TILES_DROPPED, /**< transformed again in each part */
+    DTN_CM_TILES_WRITTEN, /**< transformed, and those of all tiles kept in scratch memory */
+    DTN_CM_TILES_READ,    /**< read from scratch memory */
 } dtn_cm_tiles_t;
 
 /**

@@ -4,7 +4,7 @@ Targets whose programs differ in their figures alone share one build, which the 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -72,6 +72,7 @@ def check(
     with quiet(), upstream_caches.importing():
         from deuteron.frontend.eager.observe import seeded
         from deuteron.frontend.exported_model import export
+        from deuteron.frontend.quantize.recurrent_layers import lines as recurrent_lines
 
     inputs.check_module(module)
     examples = inputs.check_example_inputs(example_inputs, module)
@@ -84,6 +85,7 @@ def check(
             exported = export(module, examples, batches, options.stream)
         except DeuteronError as e:
             return ModelCheck(title, tuple(_refused(arch.name, e) for arch in chosen))
+        recurrent = recurrent_lines(exported.graph)
         checked: dict[object, TargetCheck] = {}
         rows: list[TargetCheck] = []
         for arch in chosen:
@@ -91,7 +93,7 @@ def check(
                 rows.append(_refused(arch.name, unfit[arch.name]))
                 continue
             if (group := _group(arch, options)) not in checked:
-                checked[group] = _checked(exported, examples, arch, options)
+                checked[group] = _checked(exported, examples, arch, options, recurrent)
             row = checked[group]
             rows.append(row if row.target == arch.name else replace(row, target=arch.name, built=row.target))
     return ModelCheck(title, tuple(rows))
@@ -107,8 +109,10 @@ def _group(arch: Arch, options: BuildOptions) -> object:
     return arch.npu and arch.npu.family, arch.cpu.operators
 
 
-def _checked(exported: object, example_inputs: object, arch: Arch, options: BuildOptions) -> TargetCheck:
-    """Build an exported module for one target, in memory."""
+def _checked(
+    exported: object, example_inputs: object, arch: Arch, options: BuildOptions, recurrent: Collection[str]
+) -> TargetCheck:
+    """Build an exported module for one target, in memory; `recurrent` are lines with recurrent layers."""
     try:
         train = _untrained if options.use_qat else None
         manifest = make.build(exported, example_inputs, target=arch.name, train=train, options=options).manifest
@@ -121,7 +125,7 @@ def _checked(exported: object, example_inputs: object, arch: Arch, options: Buil
     outputs = manifest.quality.outputs
     sqnr = min((output.sqnr for output in outputs if output.channels and not output.constant), default=None)
     is_portable = arch.cpu.operators is CpuOperators.PORTABLE
-    notes = (*_slow(manifest, f"{arch.name}cm"), *_lossy(sqnr), *manifest.warnings)
+    notes = (*_slow(manifest, f"{arch.name}cm", recurrent), *_lossy(sqnr), *manifest.warnings)
     return TargetCheck(arch.name, Outcome.BUILDS, npu, len(nodes) - npu, is_portable, sqnr, notes=notes)
 
 
@@ -135,13 +139,14 @@ def _refused(target: str, error: DeuteronError) -> TargetCheck:
     return TargetCheck(target, outcome, message=error.message, where=error.where, hint=error.hint)
 
 
-def _slow(manifest: Manifest, other: str) -> Iterator[str]:
-    """Yield a note about lines that become many operators; `other` is the target with operators on the CPU."""
+def _slow(manifest: Manifest, other: str, recurrent: Collection[str]) -> Iterator[str]:
+    """Yield a note about lines that become many operators; the CPU of target `other` computes a recurrent layer."""
     lines = Counter(str(node.source[0]) for node in manifest.nodes if node.source)
     many = [(line, count) for line, count in lines.most_common(_LISTED) if count >= _MANY]
     if many:
         listed = ", ".join(f"{line} becomes {count} operators" for line, count in many)
-        on_other = f"; on `{other}` the CPU computes each recurrent layer" if other in archs.names() else ""
+        is_recurrent = any(line in recurrent for line, _ in many) and other in archs.names()
+        on_other = f"; on `{other}` the CPU computes a recurrent layer as one operator" if is_recurrent else ""
         yield f"slow: {listed}{on_other}"
 
 

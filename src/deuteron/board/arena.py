@@ -69,6 +69,12 @@ class Arena:
     transformed: tuple[TransformedWeights, ...] = ()
     compressed: tuple[CompressedWeights, ...] = ()
 
+    @property
+    def work(self) -> Mapping[int, int]:
+        """Return the estimated work of steps with larger or transformed weights, by instruction of the program."""
+        larger = {choice.instruction: choice.instructions[1] for choice in self.larger if len(choice.steps) == 1}
+        return larger | {choice.instruction: choice.instructions[1] for choice in self.transformed}
+
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
@@ -105,8 +111,9 @@ def next_to_partitions(bundle: Bundle, memory: MemoryOptions, arch: Arch, partit
     taken = sum(each.bytes for each in bundle.memories[:-1]) + partitions
     if taken <= sram and memory.depth_first is not DepthFirst.ALWAYS:
         return None
+    own = replace(memory, sram_budget=sram, speed_for_flash=SpeedForFlash.NEVER)  # free memory stays so
     try:
-        return planned(bundle, replace(memory, sram_budget=sram), arch.cpu.name, partitions)
+        return planned(bundle, own, arch.cpu.name, partitions)
     except CapacityError:
         if memory.sram_budget is not None and bundle.planned_bytes + bundle.state_bytes + partitions > sram:
             raise
@@ -234,7 +241,8 @@ def _with_transformed_weights(
     bundle: Bundle, arena: Arena, memory: MemoryOptions, rates: Counted, partitions: int
 ) -> Arena:
     """Return a plan with weights that runs transform, in memory that the budget or, without one, the plan has free."""
-    if rates.core.inner is not InnerWork.DSP or arena.chains or memory.depth_first is DepthFirst.ALWAYS:
+    is_allowed = memory.speed_for_flash is SpeedForFlash.AUTO and memory.depth_first is not DepthFirst.ALWAYS
+    if not is_allowed or rates.core.inner is not InnerWork.DSP or arena.chains:
         return arena
     budget = _budget(bundle, memory, partitions)
     limit = arena.memory.nbytes if budget is None else budget

@@ -72,7 +72,7 @@ def candidates(bundle: Bundle, rates: Counted) -> list[LargerWeights]:
     """Return the forms in which steps are faster, those first that save the most per byte."""
     if rates.core.inner is not InnerWork.DSP:
         return []
-    found = (each for steps in _layers(bundle) for each in _candidates(bundle, steps, rates))
+    found = (each for steps in layers(bundle) for each in _candidates(bundle, steps, rates))
     return sorted(found, key=lambda each: each.saved / each.bytes, reverse=True)
 
 
@@ -177,7 +177,7 @@ def _values(bundle: Bundle, indices: Iterable[int]) -> Iterator[Value]:
     return (bundle.values[index] for index in indices)
 
 
-def _layers(bundle: Bundle) -> Iterator[tuple[int, ...]]:
+def layers(bundle: Bundle) -> Iterator[tuple[int, ...]]:
     """Yield the convolutions that read the same weights, which nothing else reads."""
     readers: dict[int, list[int]] = {}
     for at, step in enumerate(bundle.steps):

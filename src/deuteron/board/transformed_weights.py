@@ -7,11 +7,12 @@ the step runs. With little of it, fewer channels are computed at a time, and inp
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 
-from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, StepKind
+from deuteron.board.bundle import Bundle
 from deuteron.board.larger_weights import (
     KERNEL_SUM,
     WEIGHTS,
     constant,
+    layers,
     record_of,
     weights_of,
     with_scratch,
@@ -53,27 +54,23 @@ class TransformedWeights:
         return {
             "instruction": self.instruction,
             "channels": self.record.channels,
+            "keeps_tiles": bool(self.record.keeps_tiles),
             "scratch": self.scratch,
             "instructions": self.instructions,
         }
 
 
 def chosen(bundle: Bundle, rates: Counted, free: Mapping[int, int]) -> list[TransformedWeights]:
-    """Return the steps that are faster so, each in the form that is the fastest within its free bytes."""
+    """Return the faster steps, each in the form that is the fastest within its free bytes.
+
+    All steps that read the same weights are among them, or none: the others would read weights in another order.
+    """
     found: list[TransformedWeights] = []
-    for at, plain, forms in _candidates(bundle, rates):
-        step = bundle.steps[at]
-        weights, output = bundle.values[step.inputs[WEIGHTS]].bytes, bundle.values[step.outputs[-1]].bytes
-        made: list[TransformedWeights] = []
-        for own in forms:
-            scratch = winograd_bytes(own)
-            if scratch <= free[at]:
-                work = rates.work(CpuParams(WINOGRAD, own, (output, weights), 0))
-                made.append(TransformedWeights(at, step.instruction, own, scratch, (plain, work)))
-        fastest = min(made, key=lambda choice: (choice.instructions[1], choice.scratch), default=None)
-        if fastest is not None and fastest.saved > 0:
-            found.append(fastest)
-    return found
+    for steps in layers(bundle):
+        made = [choice for at in steps if (choice := _fastest(bundle, at, rates, free[at])) is not None]
+        if len(made) == len(steps) and sum(choice.saved for choice in made) > 0:
+            found += made
+    return sorted(found, key=lambda choice: choice.step)
 
 
 def applied(bundle: Bundle, choices: Sequence[TransformedWeights]) -> Bundle:
@@ -86,18 +83,21 @@ def applied(bundle: Bundle, choices: Sequence[TransformedWeights]) -> Bundle:
     return replace(bundle, operators=operators, steps=tuple(steps))
 
 
-def _candidates(bundle: Bundle, rates: Counted) -> Iterator[tuple[int, int, list[WinogradConvolutionParams]]]:
-    """Yield the steps that Winograd's algorithm computes exactly, their instructions, and the forms they can have."""
-    for at, step in enumerate(bundle.steps):
-        if step.kind is not StepKind.OPERATOR or bundle.operators[step.index] != CONVOLUTION:
-            continue
-        record = record_of(step)
-        read = [bundle.values[i] for i in step.inputs[WEIGHTS:]]
-        if not winograd.fits(record) or any(value.memory < MEMORY_CONSTANT for value in read):
-            continue
-        if winograd.is_exact(weights_of(bundle, step), constant(bundle, step, KERNEL_SUM)):
-            sizes = (bundle.values[step.outputs[-1]].bytes, read[0].bytes)
-            yield at, rates.work(CpuParams(CONVOLUTION, record, sizes, 0)), list(_forms(record))
+def _fastest(bundle: Bundle, at: int, rates: Counted, free: int) -> TransformedWeights | None:
+    """Return the fastest form of a convolution; None if none fits, or the algorithm does not compute it exactly."""
+    step = bundle.steps[at]
+    record = record_of(step)
+    if not winograd.fits(record) or not winograd.is_exact(weights_of(bundle, step), constant(bundle, step, KERNEL_SUM)):
+        return None
+    sizes = (bundle.values[step.outputs[-1]].bytes, bundle.values[step.inputs[WEIGHTS]].bytes)
+    plain = rates.work(CpuParams(CONVOLUTION, record, sizes, 0))
+    made = [
+        TransformedWeights(at, step.instruction, own, scratch, (plain, rates.work(CpuParams(WINOGRAD, own, sizes, 0))))
+        for own in _forms(record)
+        if (scratch := winograd_bytes(own)) <= free
+    ]
+    # Of equal estimates that with more channels in a group, which is a little faster.
+    return min(made, key=lambda choice: (choice.instructions[1], -choice.record.channels), default=None)
 
 
 def _forms(record: QuantizedConvolutionParams) -> Iterator[WinogradConvolutionParams]:

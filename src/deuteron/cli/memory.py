@@ -68,7 +68,7 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             default=SpeedForFlash.AUTO.value,
             show_default=True,
             type=click.Choice([choice.value for choice in SpeedForFlash]),
-            help="Give layers larger weights to be faster; auto: within `--flash-budget`.",
+            help="Make convolutions faster by larger weights within `--flash-budget`, or by free SRAM.",
         ),
         click.option(
             "--weights-compression",

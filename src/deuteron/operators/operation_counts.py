@@ -26,8 +26,8 @@ DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
 PACKED_DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d_s4"
 TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"
 
-KERNEL = 8
-"""A kernel of 3x3 weights of an input channel, transformed in a run, takes as much as so many inputs."""
+INPUTS_PER_KERNEL = 8
+"""The inputs whose transform takes as much as that of the 3x3 weights of an input channel and an output channel."""
 
 WORKS: Mapping[str, Work] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
             tiles, inputs = winograd_tiles(record), 4 * winograd_fours(record.in_c)
             passes = -(-record.out_c // record.channels) if record.channels and not record.keeps_tiles else 1
             kernels = inputs * record.out_c if record.channels else 0
-            elements = tiles * TILE**2 * (passes * inputs + 2 * record.out_c) + KERNEL * kernels
+            elements = tiles * TILE**2 * (passes * inputs + 2 * record.out_c) + INPUTS_PER_KERNEL * kernels
             return Work.WINOGRAD, elements, tiles * PRODUCTS * inputs * record.out_c
         case QuantizedConvolutionParams():
             taps = record.kernel_h * record.kernel_w

@@ -1,10 +1,12 @@
 """Explains a build: the processor of each operator, the reason, and the cost."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from deuteron.arch import targets
+from deuteron.arch import cores, targets
+from deuteron.arch.cores import InnerWork
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import CpuOperators
 from deuteron.board import image, weight_choices
@@ -12,6 +14,7 @@ from deuteron.board.arena import Arena, arena_of
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
+from deuteron.errors import UnsupportedError
 from deuteron.records import Source, plain
 from deuteron.runtime.tflite_model import has_c_operators
 from deuteron.views import offload_costs as placement
@@ -44,7 +47,7 @@ class UnitShare:
 class Explanation:
     """A build, its costs, and on a CPU-only target the chain of each node that runs depth first, and the memory.
 
-    The memory is None for default options, and for other targets.
+    The memory is None for other targets, and for default options unless free memory makes layers faster.
     """
 
     path: str
@@ -143,8 +146,8 @@ class Explanation:
         known = [cost for cost in self.costs.nodes.values() if cost is not None]
         if share.runs_on != "cpu" or not known:
             return "not known"
-        unknown = {node.op for node in self.manifest.nodes if self.costs.nodes.get(node.name, 0) is None}
-        return f"{sum(known):,}  {share.kind}; not counted: {', '.join(sorted(unknown))}"
+        unknown = [node.op for node in self.manifest.nodes if self.costs.nodes.get(node.name, 0) is None]
+        return f"{sum(known):,}  {share.kind}, without {len(unknown)}: {', '.join(sorted(set(unknown)))}"
 
     def _dead_channel_lines(self) -> Iterator[str]:
         layers = self.manifest.dead_channels
@@ -264,10 +267,20 @@ def explain(directory: Path) -> Explanation:
     """
     manifest = manifests.read(directory)
     program = (directory / manifests.PROGRAM).read_bytes()
-    is_planned = manifest.options.memory != MemoryOptions()
-    arena = arena_of(image.translated(directory, manifest), manifest) if is_planned else None
-    costs = placement.costs(manifest, program)
+    arena = _arena(directory, manifest)
+    costs = placement.costs(manifest, program, arena.work if arena else {})
     return Explanation(str(directory), manifest, costs, _chains(arena, manifest), arena)
+
+
+def _arena(directory: Path, manifest: Manifest) -> Arena | None:
+    """Return the memory of a build's firmware; None if it changes nothing that a report says."""
+    arch = targets.load(manifest.target)
+    if manifest.options.memory != MemoryOptions():
+        return arena_of(image.translated(directory, manifest), manifest)
+    if arch.npu is None and cores.load(arch.cpu.name).inner is InnerWork.DSP:
+        with suppress(UnsupportedError):  # a program for ExecuTorch's runtime alone
+            return arena_of(image.translated(directory, manifest), manifest)
+    return None
 
 
 def _chains(arena: Arena | None, manifest: Manifest) -> Mapping[str, Cascade]:

@@ -91,6 +91,10 @@ class _Clock:
         count = self._core.instructions(work, elements, terms) if self._core else None
         return None if count is None else round(count * self._ratio)
 
+    def call(self, work: int) -> int | None:
+        """Return the estimate for a call whose work takes so many instructions."""
+        return None if self._core is None else round((self._core.call.value + work) * self._ratio)
+
     @staticmethod
     def sum(counts: Iterable[int | None]) -> int | None:
         """Return the sum, None if one is unknown."""
@@ -98,14 +102,21 @@ class _Clock:
         return None if None in known else sum(count or 0 for count in known)
 
 
-def costs(manifest: Manifest, program: bytes) -> Costs:
-    """Return the costs of a build; `program` is its `.pte`.
+def costs(manifest: Manifest, program: bytes, work: Mapping[int, int] = {}) -> Costs:
+    """Return the costs of a build.
 
     Islands of a vendor's converter are not simulated and are left out.
+
+    Args:
+        manifest: its manifest.
+        program: its `.pte`.
+        work: estimated work of instructions that the firmware computes otherwise, by number: `Arena.work`.
     """
     arch = targets.load(manifest.target)
     clock = _Clock(arch)
     on_cpu = {n.name: clock.cycles(n.work, n.elements, n.terms) for n in manifest.nodes if n.partition is None}
+    otherwise = [(op.computes, at) for op in manifest.cpu_ops for at in op.instructions if at in work]
+    on_cpu |= {name: clock.call(work[at]) for name, at in otherwise if name in on_cpu}
     added = tuple(None if op.computes else clock.cycles(op.work, op.elements) for op in manifest.cpu_ops)
     return Costs(_islands(arch, clock, manifest, program), on_cpu, added)
 

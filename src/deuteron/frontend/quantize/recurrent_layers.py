@@ -16,6 +16,7 @@ from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize.decompositions import Decomposition, call
 from deuteron.frontend.quantize.recurrent import cells_of, is_projected, is_zero, lstm
+from deuteron.frontend.source_lines import source_of
 
 aten: Any = torch.ops.aten
 
@@ -102,6 +103,12 @@ def _backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         found = iter(torch.autograd.grad(results, copied, gradients, allow_unused=True))
     made = [None if one is None else next(found) for one in (x, hidden, cell)]
     return (*made, list(found), *(None for _ in others))
+
+
+def lines(model: fx.GraphModule) -> frozenset[str]:
+    """Return the source lines of recurrent layers in an exported graph."""
+    found = (source_of(node) for node in model.graph.nodes if node.target in _KINDS)
+    return frozenset(str(source) for source in found if source)
 
 
 def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:

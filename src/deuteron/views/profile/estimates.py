@@ -52,13 +52,13 @@ def _of_operators(build: Build) -> Iterator[tuple[int, int]]:
     nodes = {node.name: node for node in manifest.nodes}
     shared = Counter(op.computes for op in manifest.cpu_ops)
     is_compressed = manifest.options.memory.weights_compression is WeightsCompression.AUTO
-    transformed = {choice.instruction: choice.instructions[1] for choice in (arena.transformed if arena else ())}
+    work = arena.work if arena else {}
     for index, op in enumerate(manifest.cpu_ops):
         node = nodes.get(op.computes)
         if node is not None and node.work.multiplies and is_compressed:
             continue  # what is measured includes the decompression of weights
-        if not transformed.keys().isdisjoint(op.instructions):
-            cycles = core.call.value + sum(transformed.get(at, 0) for at in op.instructions)
+        if len(op.instructions) == 1 and op.instructions[0] in work:
+            cycles = core.call.value + work[op.instructions[0]]
         elif node is None:
             cycles = core.instructions(op.work, op.elements)
         elif shared[op.computes] == 1:

@@ -26,7 +26,9 @@ def write(model: fx.GraphModule) -> None:
     for node in model.graph.nodes:
         if node.target in _CONVOLUTIONS and _has_wrong_groups(node):
             _leave_to_cpu(node, _WRONG_GROUPS)
-        elif node.target is aten.slice.Tensor and node.args[4:] not in ((), (1,)):
+        elif node.target is aten.slice.Tensor and node.args[4:] == (1,):
+            node.args = node.args[:4]  # the NXP backend takes no step, not even this
+        elif node.target is aten.slice.Tensor and node.args[4:]:
             _leave_to_cpu(node, "the NXP backend has no slices with a step")
         elif node.op == "call_function" and _is_number(node):
             _leave_to_cpu(node, "the NXP backend writes some operators on tensors without dimensions wrong")
