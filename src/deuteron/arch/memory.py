@@ -80,8 +80,8 @@ class MemoryOptions(Partial):
         io_in_scratch: programs of a single partition with inputs and outputs in scratch, whose memory is reused for
             other values; `AUTO`: those that run depth first, or do not fit, and gain by it.
         flash_budget: bytes of flash for the weights and other constants of a program for a CPU.
-        speed_for_flash: programs for a CPU in which layers are faster with larger weights, or by an algorithm with more
-            code and scratch memory; `AUTO`: weights with a flash budget, as long as it lasts, and free memory.
+        speed_for_flash: programs for a CPU whose layers are faster with larger weights, or with more code and scratch
+            memory; `AUTO`: within the flash budget, and in memory that is free.
         weights_compression: programs for a CPU with weights that a step decompresses to SRAM before they are read;
             `AUTO`: those that exceed the flash budget, or without one, all that get smaller.
     """

@@ -1,7 +1,7 @@
 """Estimates of what a board measures: of operators on the CPU, of kernel calls, and of whole partitions."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from deuteron.arch import calibration, cores, targets
@@ -52,7 +52,7 @@ def _of_operators(build: Build) -> Iterator[tuple[int, int]]:
     nodes = {node.name: node for node in manifest.nodes}
     shared = Counter(op.computes for op in manifest.cpu_ops)
     is_compressed = manifest.options.memory.weights_compression is WeightsCompression.AUTO
-    work = arena.work if arena else {}
+    work: Mapping[int, int] = arena.work if arena else {}
     for index, op in enumerate(manifest.cpu_ops):
         node = nodes.get(op.computes)
         if node is not None and node.work.multiplies and is_compressed:
