@@ -56,6 +56,14 @@ def test_bytes_in_external_memory_are_no_part_of_the_flash_image():
     assert lines[10:12] == ["flash image  4,428 B", "external     3,704,960 B, loaded into external memory"]
 
 
+def test_the_emulated_npu_is_named_as_such():
+    rows = (*SMALL.sizes.rows, Row("stand_in", "", text=33_005))
+    lines = report.text(replace(SMALL, sizes=replace(SMALL.sizes, rows=rows))).splitlines()
+    note = "stand_in executes NPU commands on the emulated core; a chip with the NPU does without it"
+    assert lines.index(note) == lines.index("flash image  4,428 B") - 2
+    assert "stand_in" not in report.text(SMALL)
+
+
 def test_a_stack_without_bound_says_so():
     open_stack = replace(SMALL.stack, gaps=("recursion: `a` -> `a`", "the frame of `b` has no bound"))
     lines = report.text(replace(SMALL, stack=open_stack)).splitlines()

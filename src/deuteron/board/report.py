@@ -9,11 +9,13 @@ from deuteron.board.size import KINDS, WITH_PARTS, Row
 def text(firmware: Firmware) -> str:
     """Return the size report of one firmware."""
     sizes, stack = firmware.sizes, firmware.stack
+    has_stand_in = sizes.module("stand_in").total > 0
     lines = [
         f"{firmware.model} on {firmware.board}: {firmware.options.kernels.value} kernels, weights in "
         f"{firmware.weights}, inputs and outputs copied by {firmware.options.io_copy.value}",
         "",
         *_table(("", *KINDS, "total"), ((_label(row), *_cells(row)) for row in _with_sums(sizes.rows, sizes.total))),
+        *(["stand_in executes NPU commands on the emulated core; a chip with the NPU does without it"] * has_stand_in),
         "",
         f"flash image  {sizes.image:,} B",
         *([f"external     {sizes.external:,} B, loaded into external memory"] if sizes.external else ()),
