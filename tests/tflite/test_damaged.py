@@ -1,5 +1,7 @@
 """Damaged TFLite files are refused by a clear error or taken; `benches/fuzz_tflite.py` runs many more of them."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from tests import full
@@ -21,3 +23,12 @@ def test_damage_is_refused_or_taken(first: int) -> None:
         except DeuteronError:
             refused += 1
     assert 0 < refused < 500
+
+
+@pytest.mark.parametrize("seed", [5004957, 5020320, 5026236, 5027169])
+def test_found_damage_is_refused_or_taken(seed: int) -> None:
+    """A pad of an odd count, a tiny scale below a fused activation, and shapes that disagree with a layer."""
+    with suppress(DeuteronError):
+        model = prepare(damaged(np.random.default_rng(seed), SEEDS)).model
+        for index in range(len(model.operators)):
+            lower(model, index)

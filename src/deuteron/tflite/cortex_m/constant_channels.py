@@ -233,8 +233,8 @@ def _passed(site: Site, found: Mapping[int, Channels]) -> Channels | None:
 def _padded(site: Site, found: Mapping[int, Channels]) -> Channels | None:
     """PAD: a channel stays constant if its value is that of the padding."""
     x = site.input()
-    pads = site.constant(1).reshape(-1, 2)
-    if pads[-1].any() or x.quant != site.output().quant:
+    pads = site.constant(1)
+    if pads.size != 2 * len(x.shape) or pads.ravel()[-2:].any() or x.quant != site.output().quant:
         return None
     channels = channels_of(site, 0, found)
     return Channels(channels.known & (channels.values == site.zero_point(x)), channels.values)

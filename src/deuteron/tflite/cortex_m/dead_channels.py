@@ -132,11 +132,12 @@ class _Needs:
     def _visit(self, index: int) -> None:
         op = self._model.operators[index]
         layer = self._layers.get(index)
-        if layer is not None and layer.source is None:
+        channels = self._kept[op.outputs[0]].size if op.outputs and op.outputs[0] in self._kept else 0
+        if layer is not None and layer.source is None and len(layer.reads) == channels:
             self._mix(op, layer)
             return
         links = self._links(index, op) if layer is None or layer.source is None else [(op.inputs[0], layer.source)]
-        if not links or any(i not in self._kept for i, _ in links):
+        if not links or not all(self._reads_channels(i, source, channels) for i, source in links):
             for i in (*op.inputs, *op.outputs):
                 self._keep(i)
             return
@@ -147,6 +148,10 @@ class _Needs:
                 mask = self._kept[i]
                 mask[source[out & (source >= 0)]] = True
                 out |= (source >= 0) & mask[source]
+
+    def _reads_channels(self, tensor: int, source: Indices, channels: int) -> bool:
+        """Return True if each of some channels reads one of a tensor: the shapes of a damaged file may not agree."""
+        return tensor in self._kept and source.size == channels and source.max(initial=-1) < self._kept[tensor].size
 
     def _mix(self, op: FlatOperator, layer: Layer) -> None:
         """A layer needs each input channel that it cannot add to the bias."""

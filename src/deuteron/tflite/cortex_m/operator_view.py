@@ -24,6 +24,9 @@ NUMPY = {
 }
 """The types of tensors that a Cortex-M computes with, and numpy's names of them."""
 
+_BEYOND = 1e15
+"""Beyond every stored value: quotients by a tiny scale are clipped to it, as they may be infinite."""
+
 LIMITS = {"UINT8": (0, 255), "INT8": (-128, 127), "INT16": (-32768, 32767), "INT32": (-(1 << 31), (1 << 31) - 1)}
 
 NONE, RELU, RELU_N1_TO_1, RELU6 = range(4)
@@ -191,7 +194,7 @@ class Site:
         scale, zero_point = self.scale(tensor), self.zero_point(tensor)
 
         def stored(limit: float) -> int:
-            quotient = float(np.float32(limit) / scale)
+            quotient = float(np.clip(np.float32(limit) / scale, -_BEYOND, _BEYOND))
             return zero_point + int(np.trunc(quotient + np.copysign(0.5, quotient)))
 
         first = least if low is None else max(least, stored(low))
