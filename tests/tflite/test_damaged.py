@@ -25,9 +25,9 @@ def test_damage_is_refused_or_taken(first: int) -> None:
     assert 0 < refused < 500
 
 
-@pytest.mark.parametrize("seed", [5004957, 5020320, 5026236, 5027169])
+@pytest.mark.parametrize("seed", [5004957, 5020320, 5026236, 5027169, 6000367, 6010837, 6011387, 6037826])
 def test_found_damage_is_refused_or_taken(seed: int) -> None:
-    """A pad of an odd count, a tiny scale below a fused activation, and shapes that disagree with a layer."""
+    """Pads of an odd count, tiny scales, sizes of zero or beyond int32, and shapes that disagree with a layer."""
     with suppress(DeuteronError):
         model = prepare(damaged(np.random.default_rng(seed), SEEDS)).model
         for index in range(len(model.operators)):

@@ -7,9 +7,11 @@ import flatbuffers
 import numpy as np
 import tflite
 
+from deuteron.errors import FormatError
 from deuteron.tflite.decode import option_fields
 from deuteron.tflite.flat_model import (
     FILE_IDENTIFIER,
+    HINT_MALFORMED,
     SCHEMA_VERSION,
     FlatModel,
     FlatOperator,
@@ -28,6 +30,9 @@ _ALIGNMENT = 16
 
 _LARGEST_OLD_CODE = 127
 """Largest code that is also written to the one-byte field for older readers."""
+
+_SIZES = 1 << 31
+"""Sizes of dimensions are below this, as int32."""
 
 _VERSIONS = {"BROADCAST_TO": 2}
 """Versions of operators that interpreters do not take as version 1."""
@@ -151,7 +156,13 @@ class Encoder:
         return len(self.buffers) - 1
 
     def tensor(self, tensor: FlatTensor) -> int:
-        """Offset of a tensor; its data becomes a separate buffer."""
+        """Offset of a tensor; its data becomes a separate buffer.
+
+        Raises:
+            FormatError: its shape does not fit a file: sizes computed from those of a damaged file may be too large.
+        """
+        if any(not -_SIZES <= size < _SIZES for size in tensor.shape):
+            raise FormatError(f"tensor `{tensor.name}` has the shape {list(tensor.shape)}", hint=HINT_MALFORMED)
         fields = {
             "Shape": self.integers(tensor.shape),
             "Type": int(getattr(tflite.TensorType, tensor.dtype)),

@@ -98,7 +98,8 @@ def analyse(model: FlatModel) -> tuple[dict[int, Channels], dict[int, Layer]]:
         except UnsupportedError:  # the operator's own lowering reports this
             result = None
         if result is not None and len(op.outputs) == 1 and site.output().dtype == "INT8":
-            found[op.outputs[0]] = result
+            if site.output().shape[-1:] == result.known.shape:  # not so in a damaged file
+                found[op.outputs[0]] = result
     return found, layers
 
 
@@ -130,7 +131,7 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
     source: I64 | None = None
     outputs: int = stored.shape[3 if name == "DEPTHWISE_CONV_2D" else 0]
     if name == "DEPTHWISE_CONV_2D":
-        if outputs % max(1, x.shape[3]):
+        if x.shape[3] < 1 or outputs < 1 or outputs % x.shape[3]:
             return None
         source = np.arange(outputs) // (outputs // x.shape[3])
         stored = stored.reshape(-1, outputs).T[:, :, None]

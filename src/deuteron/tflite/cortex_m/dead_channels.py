@@ -53,6 +53,8 @@ class RemovedChannels:
 
 def without_dead_channels(model: FlatModel) -> tuple[FlatModel, tuple[RemovedChannels, ...]]:
     """Return an int8 or int16 model without dead channels, and what was removed; the model itself if there are none."""
+    if any(size < 1 for tensor in model.tensors for size in tensor.shape):
+        return model, ()  # a damaged file, which is refused later
     constants, layers = analyse(model)
     kept = _Needs(model, layers).kept()
     if all(mask.all() for mask in kept.values()):
