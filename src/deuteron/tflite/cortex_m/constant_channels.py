@@ -97,9 +97,10 @@ def analyse(model: FlatModel) -> tuple[dict[int, Channels], dict[int, Layer]]:
                 result = rule(site, found) if rule is not None and _is_plain(site) else None
         except UnsupportedError:  # the operator's own lowering reports this
             result = None
-        if result is not None and len(op.outputs) == 1 and site.output().dtype == "INT8":
-            if site.output().shape[-1:] == result.known.shape:  # not so in a damaged file
-                found[op.outputs[0]] = result
+        if result is None or len(op.outputs) != 1 or site.output().dtype != "INT8":
+            continue
+        if site.output().shape[-1:] == result.known.shape:  # not so in a damaged file
+            found[op.outputs[0]] = result
     return found, layers
 
 
@@ -268,6 +269,8 @@ def _binary(site: Site, found: Mapping[int, Channels]) -> Channels | None:
     """ADD, SUB and MUL; a product with real 0 is constant for any other factor."""
     channels = site.output().shape[-1] if site.output().shape else 1
     a, b = (channels_of(site, position, found) for position in (0, 1))
+    if any(each.known.size not in (1, channels) for each in (a, b)):  # only in a damaged file
+        return None
     known, others = np.broadcast_to(a.known, channels), np.broadcast_to(b.known, channels)
     x, y = np.broadcast_to(a.values, channels), np.broadcast_to(b.values, channels)
     if not (known | others).any():
