@@ -25,7 +25,9 @@ def test_damage_is_refused_or_taken(first: int) -> None:
     assert 0 < refused < 500
 
 
-@pytest.mark.parametrize("seed", [5004957, 5020320, 5026236, 5027169, 6000367, 6010837, 6011387, 6037826, 6131854])
+@pytest.mark.parametrize(
+    "seed", [5004957, 5020320, 5026236, 5027169, 6000367, 6010837, 6011387, 6037826, 6131854, 6170270, 6302448]
+)
 def test_found_damage_is_refused_or_taken(seed: int) -> None:
     """Pads of an odd count, tiny scales, sizes of zero or beyond int32, and shapes that disagree with a layer."""
     with suppress(DeuteronError):

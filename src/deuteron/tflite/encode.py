@@ -191,6 +191,8 @@ class Encoder:
         """Offset of an operator whose code is number `code`."""
         fields = {"OpcodeIndex": code, "Inputs": self.integers(op.inputs), "Outputs": self.integers(op.outputs)}
         if op.kind:
+            if not hasattr(tflite.BuiltinOptions, op.kind):
+                raise FormatError(f"a {op.name} has {op.kind}, which the schema lacks", hint=HINT_MALFORMED)
             fields["BuiltinOptionsType"] = int(getattr(tflite.BuiltinOptions, op.kind))
             values = {name: op.options[name] for name in option_fields(op.kind) if name in op.options}
             fields["BuiltinOptions"] = self.table(op.kind, **{name: self._field(v) for name, v in values.items()})

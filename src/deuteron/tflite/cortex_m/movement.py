@@ -14,7 +14,7 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, Shape, broadcast_strides, contiguous, copies, whole
-from deuteron.tflite.flat_model import FlatTensor
+from deuteron.tflite.flat_model import HINT_MALFORMED, FlatTensor
 
 
 def _moved(
@@ -269,6 +269,9 @@ def _batches(
     """Copies between batches of small maps and one of large ones: one per place in a block."""
     block = site.integers(1)
     spatial = len(block)
+    if min(block, default=0) < 1 or batched[0] != space[0] * math.prod(block):
+        message = f"blocks of {block} do not make shape {list(batched)} of shape {list(space)}"
+        raise site.unsupported(message, HINT_MALFORMED)
     steps, small = contiguous(space), contiguous(batched)
     calls: list[CpuCall] = []
     for place in np.ndindex(*block):
