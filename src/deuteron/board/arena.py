@@ -247,9 +247,10 @@ def _with_transformed_weights(
     budget = _budget(bundle, memory, partitions)
     limit = arena.memory.nbytes if budget is None else budget
     live = _live_bytes(bundle, arena.memory)
+    candidates = transformed_weights.candidates(bundle, rates)
     for share in SHARES:
         free = {at: int(share * (limit - nbytes)) for at, nbytes in live.items()}
-        choices = transformed_weights.chosen(bundle, rates, free)
+        choices = transformed_weights.chosen(candidates, free)
         if sum(choice.saved for choice in choices) < transformed_weights.LEAST_SAVED * arena.instructions[0]:
             break
         made = transformed_weights.applied(bundle, choices)

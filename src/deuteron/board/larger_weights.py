@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.arch.cores import InnerWork
-from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.row_dependencies import CONVOLUTION, INTERLEAVED, WINOGRAD, Counted, CpuParams
 from deuteron.operators import interleaved_weights, winograd
 from deuteron.operators.cortex_m import (
@@ -22,6 +22,7 @@ from deuteron.operators.cortex_m import (
     WinogradConvolutionParams,
     winograd_bytes,
 )
+from deuteron.operators.limits import round_up
 
 WEIGHTS, KERNEL_SUM = 1, 4
 """Inputs of a convolution."""
@@ -132,7 +133,7 @@ def with_scratch(bundle: Bundle, sizes: Iterable[int]) -> tuple[Bundle, list[int
     first = len(values)
     for size in sizes:
         values.append(Value(own, used, size, ElementType.U8, (size,), (0,), "scratch memory"))
-        used += -(-size // ALIGNMENT) * ALIGNMENT
+        used += round_up(size)
     memories = (*bundle.memories[:own], Memory(used, "scratch memory of single steps"), *bundle.memories[own:])
     return replace(bundle, values=tuple(values), memories=memories), list(range(first, len(values)))
 

@@ -4,7 +4,7 @@ The constants stay as they are. The transformed weights take scratch memory: wha
 the step runs. With little of it, fewer channels are computed at a time, and inputs are transformed again for the next.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 
 from deuteron.board.bundle import Bundle
@@ -60,14 +60,24 @@ class TransformedWeights:
         }
 
 
-def chosen(bundle: Bundle, rates: Counted, free: Mapping[int, int]) -> list[TransformedWeights]:
-    """Return the faster steps, each in the form that is the fastest within its free bytes.
+def candidates(bundle: Bundle, rates: Counted) -> list[list[list[TransformedWeights]]]:
+    """Return all forms of each step that reads the same weights, for all weights that steps can transform."""
+    found = ([_choices(bundle, at, rates) for at in steps] for steps in layers(bundle))
+    return [steps for steps in found if all(steps)]
+
+
+def chosen(
+    weights: Iterable[Sequence[Iterable[TransformedWeights]]], free: Mapping[int, int]
+) -> list[TransformedWeights]:
+    """Return the faster steps of candidates, each in the form that is the fastest within its free bytes.
 
     All steps that read the same weights are among them, or none: the others would read weights in another order.
     """
     found: list[TransformedWeights] = []
-    for steps in layers(bundle):
-        made = [choice for at in steps if (choice := _fastest(bundle, at, rates, free[at])) is not None]
+    for steps in weights:
+        fitting = ([choice for choice in choices if choice.scratch <= free[choice.step]] for choices in steps)
+        # Of equal estimates that with more channels in a group, which is a little faster.
+        made = [min(each, key=lambda one: (one.instructions[1], -one.record.channels)) for each in fitting if each]
         if len(made) == len(steps) and sum(choice.saved for choice in made) > 0:
             found += made
     return sorted(found, key=lambda choice: choice.step)
@@ -83,21 +93,20 @@ def applied(bundle: Bundle, choices: Sequence[TransformedWeights]) -> Bundle:
     return replace(bundle, operators=operators, steps=tuple(steps))
 
 
-def _fastest(bundle: Bundle, at: int, rates: Counted, free: int) -> TransformedWeights | None:
-    """Return the fastest form of a convolution; None if none fits, or the algorithm does not compute it exactly."""
+def _choices(bundle: Bundle, at: int, rates: Counted) -> list[TransformedWeights]:
+    """Return the forms of a convolution; none if the algorithm does not compute it exactly."""
     step = bundle.steps[at]
     record = record_of(step)
     if not winograd.fits(record) or not winograd.is_exact(weights_of(bundle, step), constant(bundle, step, KERNEL_SUM)):
-        return None
+        return []
     sizes = (bundle.values[step.outputs[-1]].bytes, bundle.values[step.inputs[WEIGHTS]].bytes)
     plain = rates.work(CpuParams(CONVOLUTION, record, sizes, 0))
-    made = [
-        TransformedWeights(at, step.instruction, own, scratch, (plain, rates.work(CpuParams(WINOGRAD, own, sizes, 0))))
+    return [
+        TransformedWeights(
+            at, step.instruction, own, winograd_bytes(own), (plain, rates.work(CpuParams(WINOGRAD, own, sizes, 0)))
+        )
         for own in _forms(record)
-        if (scratch := winograd_bytes(own)) <= free
     ]
-    # Of equal estimates that with more channels in a group, which is a little faster.
-    return min(made, key=lambda choice: (choice.instructions[1], -choice.record.channels), default=None)
 
 
 def _forms(record: QuantizedConvolutionParams) -> Iterator[WinogradConvolutionParams]:
