@@ -199,6 +199,22 @@ def test_data_is_the_tensor_itself(function: Callable[..., Any]):
         assert torch.equal(run(graph, sample)[0], wanted[0])
 
 
+class KeepsItsInput(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = x
+        self.kept.data.add_(1)
+        return x * 2
+
+
+def test_an_input_that_becomes_a_buffer_may_be_written():
+    observed, graph = captured(KeepsItsInput(), SAMPLES)
+    assert torch.equal(run(graph, SAMPLES[0])[0], observed.outputs[0][0])
+
+
 FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
 
 

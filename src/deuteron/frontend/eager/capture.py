@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
+from torch._export.verifier import SpecViolationError
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.graph import CodeGen
@@ -297,11 +298,20 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
 
 def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
     """Export the module without gradients; the module does not change."""
-    inputs, module = copies(observed.samples[0]), copied(observed.module)
-    if not strict:
-        module = in_export_mode(module, observed.held(module))
-    with environment(observed.module), torch.no_grad(), quiet():
-        return torch.export.export(module, inputs, strict=strict)
+
+    def export(*, clones_inputs: bool = False) -> ExportedProgram:
+        inputs, module = copies(observed.samples[0]), copied(observed.module)
+        if not strict:
+            module = in_export_mode(module, observed.held(module), clones_inputs=clones_inputs)
+        with environment(observed.module), torch.no_grad(), quiet():
+            return torch.export.export(module, inputs, strict=strict)
+
+    try:
+        return export()
+    except SpecViolationError:
+        if strict:
+            raise
+        return export(clones_inputs=True)
 
 
 def _has_unknown_sizes(graph: fx.GraphModule) -> bool:

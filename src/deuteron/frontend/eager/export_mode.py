@@ -52,12 +52,13 @@ _OF_DATA = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_
 """Functions whose result has a size that depends on values."""
 
 
-def in_export_mode(module: nn.Module, written: object = ()) -> nn.Module:
+def in_export_mode(module: nn.Module, written: object = (), *, clones_inputs: bool = False) -> nn.Module:
     """Make a module run in the mode of this file, and return it; PyTorch's own mode for exports is the outer one.
 
     `x.data` is `x.detach()`, whose memory and changes PyTorch follows. An index that is a tensor of one integer selects
     at run time, in place of an unknown number. Values that depend on constants alone are known. Checks of values that
     only raise errors pass. Queries of user code whether PyTorch exports, compiles or traces it are false.
+    PyTorch cannot export a write into an input that is also assigned to a buffer: with `clones_inputs`, into a copy.
     """
     if isinstance(module, torch.jit.ScriptModule):  # which has no forward function in Python
         return module
@@ -69,6 +70,8 @@ def in_export_mode(module: nn.Module, written: object = ()) -> nn.Module:
         mode = _ExportMode()
         for name, value in _tensors(module):
             mode.learn(value, weights[name])
+        if clones_inputs:
+            args, kwargs = pytree.tree_map_only(Tensor, torch.clone, (args, kwargs))
         with _queries_answered(), mode:
             outputs = run(*args, **kwargs)
         mode.check(outputs)
