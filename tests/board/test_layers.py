@@ -39,3 +39,15 @@ def test_the_guards_are_there(board: Board, image: Path, slot: int) -> None:
     done = run(board, image, "0", str(slot))
     assert done.status == 3
     assert "the data's address may not be accessed" in done.output
+
+
+def test_sums_times_float64_factors_are_those_of_whole_products(board: Board) -> None:
+    image = build(
+        board,
+        "round_sums",
+        (*START, "tests/board/round_sums.c"),
+        (f"-I{FIRMWARE / 'include'}",),
+        archived=library.core(board),
+    )
+    done = run(board, image, "5000")
+    assert (done.status, done.output.strip()) == (0, "0 rows are wrong")

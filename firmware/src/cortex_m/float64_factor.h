@@ -32,7 +32,7 @@ int32_t dtn_cm_times_float64(int64_t sum, const int32_t *factor);
 /**
  * round_sums_s8.c: fills `count` outputs with clamp(sum * factor + offset).
  *
- * The bits of a factor behind its upper 32 add at most 1 to the upper word of the product. Only where one more would
- * round to another number, the whole product is needed.
+ * The bits of a factor behind its upper 32 add less than |sum| to |sum| * upper. Only where that would round to another
+ * number, the whole product is needed.
  */
 void dtn_cm_round_sums(const dtn_cm_rounding_t *rounding, const int32_t *sums, size_t count, int8_t *output);

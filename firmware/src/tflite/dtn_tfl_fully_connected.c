@@ -59,73 +59,78 @@ static int32_t weight_offset_term(const params_t *p, const int8_t *input)
     return sum * p->weight_zp;
 }
 
-/* `count` channels of a row of int8. Sums keep their low 32 bits. */
-static void run_s8(const params_t *p, const int8_t *input, const int8_t *weights, const int32_t *bias,
-                   const int32_t *factors, size_t count, int8_t *output)
+/* The factors of the channels from `first` on. */
+static const int32_t *factors_of(const dtn_operator_call_t *call, const params_t *p, size_t first)
 {
-    uint32_t sums[DTN_CM_ROW_SUMS];
-    const uint32_t less = (uint32_t)weight_offset_term(p, input);
-    if (bias != NULL && less == 0) {
-        memcpy(sums, bias, count * sizeof *sums);
-    } else {
-        for (size_t j = 0; j < count; j++) {
-            sums[j] = (bias == NULL ? 0U : (uint32_t)bias[j]) - less;
-        }
-    }
-    dtn_cm_add_row(input, -p->in_zp, weights, (size_t)p->in_features, count, sums);
-    const dtn_cm_rounding_t rounding = {
-        .factors = factors,
+    return (const int32_t *)call->values[FACTORS].data + (p->per_channel == 1 ? first * DTN_CM_FACTOR_WORDS : 0);
+}
+
+/* Rows of int8. Sums keep their low 32 bits. */
+static void run_s8(const dtn_operator_call_t *call, const params_t *p)
+{
+    const dtn_tensor_t *values = call->values;
+    const size_t depth = (size_t)p->in_features, channels = (size_t)p->out_features;
+    const int8_t *input = (const int8_t *)values[INPUT].data;
+    int8_t *output = (int8_t *)values[BIAS + p->has_bias].data;
+    dtn_cm_rounding_t rounding = {
         .step = p->per_channel == 1 ? DTN_CM_FACTOR_WORDS : 0,
         .offset = p->out_zp,
         .lo = p->act_min,
         .hi = p->act_max,
     };
-    dtn_cm_round_sums(&rounding, (const int32_t *)sums, count, output);
-}
-
-/* Up to DTN_CM_ROWS channels of a row of int16. */
-static void run_s16(const params_t *p, const int16_t *input, const int8_t *weights, const dtn_tensor_t *bias,
-                    size_t first, const int32_t *factors, size_t count, int16_t *output)
-{
-    const int8_t *rows[DTN_CM_ROWS];
-    int64_t sums[DTN_CM_ROWS] = {0};
-    dtn_cm_rows_of(weights, (size_t)p->in_features, 0, count, rows);
-    dtn_cm_add_dots_s16(input, rows, (size_t)p->in_features, sums);
-    int64_t total = 0;
-    for (int32_t i = 0; p->weight_zp != 0 && i < p->in_features; i++) {
-        total += input[i];
-    }
-    for (size_t j = 0; j < count; j++) {
-        int64_t start = bias == NULL                 ? 0
-                        : bias->type == DTN_TYPE_S64 ? ((const int64_t *)bias->data)[first + j]
-                                                     : ((const int32_t *)bias->data)[first + j];
-        int64_t sum = dtn_tfl_wide_plus(start, sums[j] - p->weight_zp * total);
-        const int32_t *factor = factors + (p->per_channel == 1 ? j * DTN_CM_FACTOR_WORDS : 0);
-        int32_t value = dtn_cm_plus(dtn_cm_times_float64(sum, factor), p->out_zp);
-        output[j] = (int16_t)dtn_cm_clamp(value, p->act_min, p->act_max);
+    for (size_t left = (size_t)p->rows; left != 0; left--, input += depth) {
+        const int8_t *weights = (const int8_t *)values[WEIGHTS].data;
+        const uint32_t less = (uint32_t)weight_offset_term(p, input);
+        for (size_t first = 0, count; first < channels; first += count) {
+            count = channels - first < DTN_CM_ROW_SUMS ? channels - first : DTN_CM_ROW_SUMS;
+            uint32_t sums[DTN_CM_ROW_SUMS];
+            if (p->has_bias == 1) {
+                memcpy(sums, (const int32_t *)values[BIAS].data + first, count * sizeof *sums);
+            } else {
+                memset(sums, 0, count * sizeof *sums);
+            }
+            for (size_t j = 0; less != 0 && j < count; j++) {
+                sums[j] -= less;
+            }
+            dtn_cm_add_row(input, -p->in_zp, weights, depth, count, sums);
+            rounding.factors = factors_of(call, p, first);
+            dtn_cm_round_sums(&rounding, (const int32_t *)sums, count, output);
+            weights += count * depth;
+            output += count;
+        }
     }
 }
 
-static void run_row(const dtn_operator_call_t *call, size_t row)
+/* The sum of one output of int16 before its products. */
+static int64_t start_of(const dtn_tensor_t *bias, size_t channel)
 {
-    const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const dtn_tensor_t *values = call->values, *out = &values[BIAS + p->has_bias];
-    const dtn_tensor_t *bias = p->has_bias == 1 ? &values[BIAS] : NULL;
+    return bias->type == DTN_TYPE_S64 ? ((const int64_t *)bias->data)[channel] : ((const int32_t *)bias->data)[channel];
+}
+
+/* Rows of int16. */
+static void run_s16(const dtn_operator_call_t *call, const params_t *p)
+{
+    const dtn_tensor_t *values = call->values;
     const size_t depth = (size_t)p->in_features, channels = (size_t)p->out_features;
-    const bool is_s16 = values[INPUT].type == DTN_TYPE_S16;
-    const size_t most = is_s16 ? DTN_CM_ROWS : DTN_CM_ROW_SUMS;
-    for (size_t first = 0; first < channels; first += most) {
-        const int8_t *weights = (const int8_t *)values[WEIGHTS].data + first * depth;
-        const int32_t *factors =
-            (const int32_t *)values[FACTORS].data + (p->per_channel == 1 ? first * DTN_CM_FACTOR_WORDS : 0);
-        const size_t count = channels - first < most ? channels - first : most;
-        const size_t at = row * channels + first;
-        if (is_s16) {
-            run_s16(p, (const int16_t *)values[INPUT].data + row * depth, weights, bias, first, factors, count,
-                    (int16_t *)out->data + at);
-        } else {
-            run_s8(p, (const int8_t *)values[INPUT].data + row * depth, weights,
-                   bias == NULL ? NULL : (const int32_t *)bias->data + first, factors, count, (int8_t *)out->data + at);
+    const int16_t *input = (const int16_t *)values[INPUT].data;
+    int16_t *output = (int16_t *)values[BIAS + p->has_bias].data;
+    for (size_t left = (size_t)p->rows; left != 0; left--, input += depth) {
+        int64_t total = 0;
+        for (size_t i = 0; p->weight_zp != 0 && i < depth; i++) {
+            total += input[i];
+        }
+        for (size_t first = 0, count; first < channels; first += count) {
+            count = channels - first < DTN_CM_ROWS ? channels - first : DTN_CM_ROWS;
+            const int8_t *rows[DTN_CM_ROWS];
+            int64_t sums[DTN_CM_ROWS] = {0};
+            dtn_cm_rows_of((const int8_t *)values[WEIGHTS].data + first * depth, depth, 0, count, rows);
+            dtn_cm_add_dots_s16(input, rows, depth, sums);
+            for (size_t j = 0; j < count; j++) {
+                int64_t start = p->has_bias == 1 ? start_of(&values[BIAS], first + j) : 0;
+                int64_t sum = dtn_tfl_wide_plus(start, sums[j] - p->weight_zp * total);
+                int32_t value = dtn_cm_times_float64(sum, factors_of(call, p, first + j));
+                *output++ = (int16_t)dtn_cm_clamp(dtn_cm_plus(value, p->out_zp), p->act_min, p->act_max);
+            }
         }
     }
 }
@@ -140,8 +145,10 @@ int32_t dtn_tfl_fully_connected(const dtn_operator_call_t *call, dtn_phase_t pha
     if (!dtn_cm_are_float64_factors(factors, p->per_channel == 1 ? p->out_features : 1)) {
         return DTN_REASON_OPERATOR;
     }
-    for (size_t row = 0; row < (size_t)p->rows; row++) {
-        run_row(call, row);
+    if (call->values[INPUT].type == DTN_TYPE_S16) {
+        run_s16(call, p);
+    } else {
+        run_s8(call, p);
     }
     return DTN_OK;
 }

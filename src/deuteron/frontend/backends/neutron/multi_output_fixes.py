@@ -46,6 +46,20 @@ def merge_first_result(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def separate_outputs(model: fx.GraphModule) -> None:
+    """Give outputs dequantize operators that nothing else reads: a partition with such an operator would return floats.
+
+    `return layer(x.clone()), x` has one for `x`, which the copy reads as well.
+    """
+    output = model.graph.output_node()
+    for node in output.all_input_nodes:
+        if "dequantize_per_tensor" in str(node.target) and len(node.users) > 1:
+            with model.graph.inserting_after(node):
+                own = model.graph.node_copy(node)
+            output.replace_input_with(node, own)
+    model.recompile()
+
+
 def _only_first_is_used(source: fx.Node) -> bool:
     """Return True if only the first of an operator's results is read."""
     return all(user.target is operator.getitem and user.args[1] == 0 for user in source.users)
