@@ -67,6 +67,18 @@ void layer_add_value(layer_t *layer, bool is_output, uint32_t type, int64_t byte
 /** A random axis, with one output or more; its steps are 0. */
 dtn_cm_axis_t layer_random_axis(uint64_t *state, layer_kind_t kind);
 
+/** A zero point, and the rows of an output that a call of a stripe computes. */
+int32_t layer_zero_point(uint64_t *state);
+void layer_random_rows(dtn_cm_windows_t *p, uint64_t *state);
+
+/** layer_call_winograd.c: the same for WINOGRAD, if the numbers of a call, which may be damaged, are its. */
+void layer_random_winograd(layer_t *layer, uint64_t *state);
+bool layer_is_winograd(const layer_t *layer);
+void layer_fill_winograd(const layer_t *layer, uint32_t index, uint64_t *state);
+
+/** A weight of WINOGRAD before its transform. */
+int32_t layer_winograd_weight(const layer_t *layer, int32_t channel, int32_t tap, int32_t k);
+
 /** layer_call_s16.c: the same for CONV_S16. */
 void layer_random_s16(layer_t *layer, uint64_t *state);
 void layer_fill_s16(const layer_t *layer, uint32_t index, uint64_t *state);

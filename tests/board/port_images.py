@@ -18,6 +18,9 @@ BUILD = CHECKOUT / "build" / "board-tests"
 START = ("port/cortex_m/startup.c", "port/cortex_m/port.c", "semihost/semihost.c", "semihost/fault_handler.c")
 """The options of every image."""
 
+LAYER_CALLS = tuple(f"tests/{file}.c" for file in ("layer_call", "layer_call_s16", "layer_call_winograd"))
+"""Random calls of Cortex-M layers."""
+
 COPYING = (
     "port/cortex_m/sleep.c",
     "port/{board}/timer.c",

@@ -11,7 +11,7 @@ from benches import c_compilers, cortex_m_elements
 from benches.c_compilers import FIXED, FRAME, Compiler
 from tests import full
 from tests.board import test_kernels, test_layers
-from tests.board.port_images import BUILD, FIRMWARE, START, build, run
+from tests.board.port_images import BUILD, FIRMWARE, LAYER_CALLS, START, build, run
 
 from deuteron.arch import cores
 from deuteron.arch.cores import InnerWork
@@ -115,7 +115,7 @@ def test_random_calls_of_kernels_give_what_the_references_give(board: str, name:
 @pytest.mark.parametrize(("board", "name"), full.only(product(BOARDS, LEVELS), ("an505", "clang")))
 def test_random_calls_of_layers_give_what_plain_loops_give(board: str, name: str) -> None:
     machine = boards.load(board)
-    built = linked(machine, name, "layers", ("tests/board/layers.c", "tests/layer_call.c", "tests/layer_call_s16.c"))
+    built = linked(machine, name, "layers", ("tests/board/layers.c", *LAYER_CALLS))
     done = run(machine, built, str(test_layers.CALLS), "1")
     assert done.status == 0, done.output
     assert done.output.startswith("right ")

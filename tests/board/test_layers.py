@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests import full
-from tests.board.port_images import FIRMWARE, START, build, run
+from tests.board.port_images import FIRMWARE, LAYER_CALLS, START, build, run
 
 from deuteron.board import library
 from deuteron.board.boards import Board, load, names
@@ -22,7 +22,7 @@ def board(request: pytest.FixtureRequest) -> Board:
 
 @pytest.fixture(scope="module")
 def image(board: Board) -> Path:
-    sources = (*START, "tests/board/layers.c", "tests/layer_call.c", "tests/layer_call_s16.c")
+    sources = (*START, "tests/board/layers.c", *LAYER_CALLS)
     return build(board, "layers", sources, (f"-I{FIRMWARE / 'include'}",), archived=library.core(board))
 
 
