@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_project_finds_the_package_and_runs_its_model(built: Built, folder: Path):
     model, build = folder / "model", folder / "build"
     shutil.copytree(built("two"), model)
-    done = configure(CONSUMER, build, model)
+    done = configure(CONSUMER, build, model, "-DCMAKE_BUILD_TYPE=Debug")
     assert done.returncode == 0, done.stderr
     done = cmake("--build", build)
     assert done.returncode == 0, done.stdout + done.stderr
