@@ -101,13 +101,13 @@ def problems(shown: Sequence[Row], wanted: int) -> Iterator[str]:
 def results(options: argparse.Namespace) -> Results:
     """Each case for each target, until the time is over."""
     made = {(r.case, r.target): r for r in read_lines(options.rows, Row)}
-    chosen = [
-        case
+    wanted = [
+        (case.name, target)
+        for index, target in enumerate(options.target or TARGETS)
         for kind in semantic_cases.KINDS
-        for case in list(kind)[:: options.every]
+        for case in list(kind)[index % options.every :: options.every]
         if not options.names or case.name.startswith(tuple(options.names))
     ]
-    wanted = [(case.name, target) for case in chosen for target in options.target or TARGETS]
     end = time.monotonic() + 60 * options.minutes
     for result in rows([key for key in wanted if key not in made]):
         made[result.case, result.target] = result
@@ -124,7 +124,7 @@ if __name__ == "__mp_main__":  # in the process of which all others are forks
     for one in TARGETS:
         Flow(targets.load(one), BuildOptions()).recipe()  # imports what takes long
 
-EVERY = option("--every", type=int, default=1, help="each so-many-th case of a kind only")
+EVERY = option("--every", type=int, default=1, help="each so-many-th case of a kind only, others for each target")
 
 if __name__ == "__main__":
     sys.exit(main(results, NAMES, LINES, only("--target", (*TARGETS, *OPTIONAL)), MINUTES, EVERY))
