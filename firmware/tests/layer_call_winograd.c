@@ -57,7 +57,7 @@ void layer_random_winograd(layer_t *layer, uint64_t *state)
     layer_add_value(layer, true, DTN_TYPE_S8, p->batches * p->out_h * p->out_w * p->out_c);
 }
 
-/* Of some layers all are the least, of some all are limits. */
+/* Some layers have the least weight alone, some only limits. */
 int32_t layer_winograd_weight(const layer_t *layer, int32_t channel, int32_t tap, int32_t k)
 {
     uint32_t mixed = layer->seed ^ ((uint32_t)(channel * 9 + tap) * UINT32_C(0x9E3779B1) + (uint32_t)k);
