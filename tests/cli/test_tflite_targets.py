@@ -160,6 +160,24 @@ def test_operators_have_their_work_and_reasons(path: Path):
     assert left["DEQUANTIZE"].startswith("Vela leaves it to the CPU")
 
 
+def test_commands_are_of_the_operators_of_the_file(tmp_path: Path, deuteron: Run):
+    """Those of two partitions, between which the CPU computes ELU."""
+    net = Net()
+    pool = {"Padding": 1, "StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2, "FusedActivationFunction": 0}
+    y = net.add("AVERAGE_POOL_2D", 0, shape=(1, 3, 3, 8), kind="Pool2DOptions", **pool)
+    y = net.add("ELU", net.add("RELU", y, shape=(1, 3, 3, 8)), shape=(1, 3, 3, 8))
+    y = net.add("MAX_POOL_2D", y, shape=(1, 2, 2, 8), kind="Pool2DOptions", **pool)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.data(y))
+    manifest = api.read_manifest(build_directory(path, "ethos-u55-128"))
+    found = [{part.ops[op].op for kernel in part.kernels for op in kernel.ops} for part in manifest.partitions]
+    assert found == [{"AVERAGE_POOL_2D", "RELU"}, {"MAX_POOL_2D"}]
+    profiled = deuteron("profile", path, "--target", "ethos-u55-128", "--on", "an547", "-o", tmp_path / "out").out
+    assert "MAX_POOL_2D (" in profiled
+    assert " ELU (" in profiled
+    assert not any(line.endswith((" module", " line")) for line in profiled.splitlines())
+
+
 def test_inspect_shows_what_a_file_becomes(path: Path, deuteron: Run):
     shown = json.loads(deuteron("inspect", path, "--target", "cortex-m55", "--json").out)
     assert shown["path"] == str(path)

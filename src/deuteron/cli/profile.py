@@ -47,7 +47,7 @@ BY = ("module", "line", "operator", "kernel")
 @click.option("--from-events", metavar="FILE", type=PATH, help="Do not run; read the events of a board or ExecuTorch.")
 @click.option("--ticks-per-second", type=click.IntRange(1), metavar="N", help="Clock rate of an ETDump in FILE.")
 @click.option("--compare", metavar="A B", type=(PATH, PATH), help="Compare two profiles, largest changes first.")
-@click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
+@click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; by default those that say something.")
 @click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; by default modules form a tree.")
 @click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, and one for the others.")
 @click.option(
@@ -182,7 +182,7 @@ def _show(printer: Printer, profile: "Profile", by: Sequence[str], sort: str | N
     """Print the requested tables in text, or all in one JSON document."""
     from deuteron.views.events import tables, text
 
-    chosen = by or BY
+    chosen = by or (BY if printer.as_json else tables.telling(profile))
     rows = {
         name: text.arranged(tables.TABLES[name](profile), sort or ("order" if name == "module" else "time"), top)
         for name in chosen

@@ -268,10 +268,11 @@ class VelaBuilder:
             replace(prepared, model=given, source=encode(given), is_unsigned=False, removed=()) if given else prepared
         )
         result = by_vela(shown, self.arch, options or self.options.vela, self.on_cpu, is_cached=is_cached)
-        file = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True), given)
+        made = decode(result.file, partial=True)
+        file = tflite_ethosu.compiled(prepared.model, made, given, result.database, result.given)
         left = {**result.left, **dict.fromkeys(self.on_cpu, _WRONG)}
-        made = _around_vela(file, self.arch, left, prepared.notes, prepared.removed)
-        return VelaBuild(made, tuple(map(tuple, file.inside())), result.figure("cycles_total"))
+        program = _around_vela(file, self.arch, left, prepared.notes, prepared.removed)
+        return VelaBuild(program, tuple(map(tuple, file.inside())), result.figure("cycles_total"))
 
     def built_for_cpu(self, model: FlatModel) -> VelaBuild:
         """Return a program of C operators alone, for a model such as that of the file.

@@ -9,8 +9,10 @@ from deuteron.arch.engine import engine
 from deuteron.arch.targets import Arch, EthosU
 from deuteron.builds.manifest import Node, Partition, PartitionOp, TensorInfo
 from deuteron.errors import UnsupportedError
-from deuteron.npu.ethosu import blob
-from deuteron.npu.ethosu.program import program_of
+from deuteron.npu.ethosu import blob, origins
+from deuteron.npu.ethosu import database as databases
+from deuteron.npu.ethosu.database import Database
+from deuteron.npu.ethosu.program import EthosUProgram, program_of
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.runtime import vela_hidden
@@ -33,11 +35,15 @@ class EthosUFile:
         source: the model that Vela was given; the compiled one itself where that is not known.
         model: Vela's result.
         partitions: by the index of their operator.
+        database: Vela's debug database, if it compiled the file now.
+        given: the name of the tensor that each operator of the database writes first.
     """
 
     source: FlatModel
     model: FlatModel
     partitions: Mapping[int, VelaPartition]
+    database: Database | None = None
+    given: tuple[str, ...] = ()
 
     def steps(self) -> tuple[Step, ...]:
         """Return the operators in their order."""
@@ -74,12 +80,21 @@ class EthosUFile:
                 where=f"npu {number}",
                 hint="give the file that Vela compiled, or name the target that it was compiled for",
             )
-        calls = program.calls
-        own = [PartitionOp(i, call.kernel, (), (f"npu {number} operation {i}",), ()) for i, call in enumerate(calls)]
+        own = list[PartitionOp]()
         for index, names in operators:
             op = self.source.operators[index]
             outputs = tuple(names[i] for i in op.outputs)
             own.append(PartitionOp(len(own), op.title, outputs, outputs[:1], ()))
+        numbers = {
+            self.source.tensors[self.source.operators[i].outputs[0]].name: n for n, (i, _) in enumerate(operators)
+        }
+        kernels = list[KernelOrigin]()
+        for i, (call, results) in enumerate(zip(program.calls, self._results(number, program), strict=True)):
+            ops = tuple(numbers[name] for name in results if name in numbers)
+            if not ops:
+                ops = (len(own),)
+                own.append(PartitionOp(len(own), call.kernel, (), (f"npu {number} operation {i}",), ()))
+            kernels.append(KernelOrigin(i, call.kernel, ops))
         return Partition(
             payload_sha256=hashlib.sha256(payload).hexdigest(),
             microcode_bytes=len(part.blob.command_data),
@@ -93,10 +108,20 @@ class EthosUFile:
             inputs=self._infos(part.inputs),
             outputs=self._infos(part.outputs),
             ops=tuple(own),
-            kernels=tuple(KernelOrigin(i, call.kernel, (i,)) for i, call in enumerate(calls)),
+            kernels=tuple(kernels),
             dataflow=program.traced(),
             schedule=program.least(engine(arch)),
         )
+
+    def _results(self, number: int, program: EthosUProgram) -> list[tuple[str, ...]]:
+        """Return the first results of the operators that each kernel call of a partition computes; none if unknown."""
+        operations = program.stream.operations
+        found = dict[int, tuple[str, ...]]()
+        if self.database is not None:
+            for one in origins.schedule(program.stream, self.database.of_stream(number)):
+                names = tuple(self.given[op] for op in one.ops if op < len(self.given))
+                found |= dict.fromkeys(one.operations, names)
+        return [found.get(i, ()) for i, operation in enumerate(operations) if operation.kind != "copy"]
 
     def _infos(self, tensors: Sequence[int]) -> tuple[TensorInfo, ...]:
         named = (self.model.tensors[i] for i in tensors)
@@ -146,16 +171,26 @@ def for_vela(source: FlatModel, file: Buffer, on_cpu: Collection[str] = ()) -> B
     return encode(replace(shown, metadata=metadata))
 
 
-def compiled(source: FlatModel | None, model: FlatModel, given: FlatModel | None = None) -> EthosUFile:
+def compiled(
+    source: FlatModel | None,
+    model: FlatModel,
+    given: FlatModel | None = None,
+    database: str = "",
+    names: tuple[str, ...] = (),
+) -> EthosUFile:
     """Return a file that Vela compiled; FormatError where a partition is damaged.
 
-    `given` is the source in stripes, if Vela was given that.
+    Args:
+        source: the file before.
+        model: the compiled file.
+        given: the source in stripes, if Vela was given that.
+        database: Vela's debug database, of operators that write the tensors `names` first.
     """
     if source:
         model = with_states_of(_restored(source, vela_hidden.shown(given or source, model)), source)
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
-    return EthosUFile(source or model, model, found)
+    return EthosUFile(source or model, model, found, databases.read(database, "Vela") if database else None, names)
 
 
 def _restored(source: FlatModel, model: FlatModel) -> FlatModel:

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,11 +38,15 @@ class VelaResult:
         file: the TFLite file, in which partitions are custom operators.
         left: why Vela leaves an operator to the CPU, by the name of the tensor that it writes.
         summary: Vela's estimates by the names of their columns.
+        given: the name of the tensor that each operator of the file writes first, as Vela got them.
+        database: Vela's debug database.
     """
 
     file: bytes
     left: Mapping[str, str]
     summary: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: tuple[str, ...] = ()
+    database: str = ""
 
     def figure(self, name: str) -> int:
         """Return an estimate as a whole number, 0 if Vela gives none."""
@@ -72,6 +76,7 @@ def compile_file(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResul
             f"--memory-mode={options.memory_mode or mode}",
             f"--optimise={options.optimise.value}",
             f"--output-dir={out}",
+            "--enable-debug-db",
         ]  # fmt: skip
         if options.arena_cache_size is not None:
             command.append(f"--arena-cache-size={options.arena_cache_size}")
@@ -85,7 +90,10 @@ def compile_file(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResul
             raise _refused("Vela does not compile the file, and does not say why")
         left = {match["tensor"]: match["why"].strip() for match in _LEFT.finditer(done.output)}
         rows = [row for path in out.glob("*_summary_*.csv") for row in csv.DictReader(path.read_text().splitlines())]
-        return VelaResult(made.read_bytes(), left, rows[-1] if rows else {})
+        database = "".join(path.read_text("utf-8", "replace") for path in out.glob("*_debug.xml"))
+        model = decode(source, partial=True)
+        given = tuple(model.tensors[op.outputs[0]].name if op.outputs else "" for op in model.operators)
+        return VelaResult(made.read_bytes(), left, rows[-1] if rows else {}, given, database)
 
 
 def compile_cached(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResult:
@@ -97,10 +105,11 @@ def compile_cached(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaRes
     kept = folder / f"{key[:32]}.json"
     try:
         entry = json.loads(kept.read_text("utf-8"))
-        return VelaResult(bytes.fromhex(entry["file"]), dict(entry["left"]), dict(entry["summary"]))
+        result = VelaResult(**{field.name: entry[field.name] for field in fields(VelaResult)})
+        return replace(result, file=bytes.fromhex(entry["file"]), given=tuple(entry["given"]))
     except (OSError, ValueError, LookupError, TypeError):  # not there, or damaged
         result = compile_file(source, npu, options)
-    text = json.dumps({"file": result.file.hex(), "left": dict(result.left), "summary": dict(result.summary)})
+    text = json.dumps(asdict(result) | {"file": result.file.hex()})
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".new-", delete=False) as fresh:

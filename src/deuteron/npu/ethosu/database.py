@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deuteron.errors import FormatError
 
@@ -25,6 +25,12 @@ class Database:
         if table not in self.tables:
             raise FormatError(f"Vela's debug database has no table `{table}`", where=self.where, hint=_HINT)
         return self.tables[table]
+
+    def of_stream(self, number: int) -> "Database":
+        """Return the database with the commands of one of several streams alone."""
+        streams = [row["id"] for row in self.rows("cmdstream")]
+        queue = [row for row in self.rows("queue") if [row["cmdstream_id"]] == streams[number : number + 1]]
+        return replace(self, tables={**self.tables, "queue": tuple(queue)})
 
     def number(self, row: Row, column: str) -> int:
         """Return an integer of a row, 0 if empty; FormatError if it is no integer."""

@@ -340,6 +340,14 @@ TABLES: Mapping[str, Callable[[Profile], tuple[Row, ...]]] = {
 """The tables of `--by`."""
 
 
+def telling(profile: Profile) -> tuple[str, ...]:
+    """Return the tables that say something: TFLite files have no lines, and programs for a CPU no kernels of an NPU."""
+    found = parts(profile)
+    has_sources, has_kernels = any(part.sources for part in found), any(part.key[0] == "kernel" for part in found)
+    is_told = {"module": has_sources, "line": has_sources, "operator": True, "kernel": has_kernels}
+    return tuple(name for name in TABLES if is_told[name])
+
+
 def total(profile: Profile) -> int:
     """Return the ticks of the median run."""
     return sum(profile.stream.median().lengths().values())

@@ -200,7 +200,8 @@ def _cpu_ops(build: Build) -> Iterator[record.CpuOp]:
         node = nodes.pop(op.computes, None)
         work = (node.macs, node.nbytes or 0) if node else (0, 0)
         cut = next((stripes[at] for at in op.instructions if at in stripes), "")
-        yield record.CpuOp(index, op.op, op.node, op.source, op.why, *work, cut)
+        name = node.op if node is not None and op.op.startswith("firmware::") else op.op  # of a TFLite file
+        yield record.CpuOp(index, name, op.node, op.source, op.why, *work, cut)
 
 
 def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str, str]]:
