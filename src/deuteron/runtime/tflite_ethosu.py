@@ -1,6 +1,7 @@
 """TFLite files for an Ethos-U: Vela's partitions, and between them what Vela leaves to the CPU."""
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,9 @@ from deuteron.tflite.variables import LSTM, with_states_of
 
 NPU_STEPS = 1
 """Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
+
+_PART = re.compile(r"/(rows|apart)_\d+'*$")
+"""What the names of tensors that stand for a part of another one, or for a copy of it, have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,8 @@ class EthosUFile:
         }
         kernels = list[KernelOrigin]()
         for i, (call, results) in enumerate(zip(program.calls, self._results(number, program), strict=True)):
-            ops = tuple(numbers[name] for name in results if name in numbers)
+            whole = (name if name in numbers else _PART.sub("", name) for name in results)
+            ops = tuple(dict.fromkeys(numbers[name] for name in whole if name in numbers))
             if not ops:
                 ops = (len(own),)
                 own.append(PartitionOp(len(own), call.kernel, (), (f"npu {number} operation {i}",), ()))
