@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from tests.tflite.cortex_m import models, more_models, movement_models
+from tests.tflite.cortex_m import micro_models, models, more_models, movement_models
 from tests.tflite.cortex_m.test_dead_channels import random_model
 from tests.tflite.subgraphs import file_of
 from tests.tflite.test_control_flow import body, branching, loop_parts, looping
@@ -18,7 +18,7 @@ from deuteron.tflite.quantization import Quant
 
 Rng = np.random.Generator
 
-_ALL = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS}
+_ALL = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **micro_models.MODELS}
 
 SEEDS: tuple[bytes, ...] = (
     *(encode(make(np.random.default_rng(0))) for make in _ALL.values()),

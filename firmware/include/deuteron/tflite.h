@@ -166,6 +166,36 @@ typedef struct {
  */
 int32_t dtn_tfl_broadcast_mul(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* divide */
+
+enum {
+    DTN_TFL_DIVIDE_A = 0,
+    DTN_TFL_DIVIDE_B = 1,
+    DTN_TFL_DIVIDE_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t a_zp;
+    int32_t b_zp;
+    int32_t out_zp;
+    int32_t out_multiplier;
+    int32_t out_shift;
+    int32_t act_min;
+    int32_t act_max;
+} dtn_tfl_divide_params_t;
+
+/**
+ * Quotient of two int8 tensors: out = clamp(out_zp + R((a - a_zp) / (b - b_zp))).
+ *
+ * The reciprocal of the divisor has 31 bits. The divisor 0 gives the quotient 0.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_divide(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* prelu */
 
 enum {

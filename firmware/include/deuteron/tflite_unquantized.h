@@ -39,8 +39,8 @@ typedef struct {
  * Broadcasting operator of two tensors of float32, int32 or int64, or of int8 and int16 as they are stored.
  *
  * `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2. Kind 7 is a,
- * or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5
- * is of whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
+ * or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 7
+ * is of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
  *
  * Values: a, b, output.
  */

@@ -64,6 +64,22 @@ class BroadcastMulParams(BroadcastParams):
 
 
 @dataclass(frozen=True, slots=True)
+class DivideParams(BroadcastParams):
+    """Quotient of two int8 tensors: out = clamp(out_zp + R((a - a_zp) / (b - b_zp))).
+
+    The reciprocal of the divisor has 31 bits. The divisor 0 gives the quotient 0.
+    """
+
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class FullyConnectedParams(KernelParams):
     """Input [rows, in_features] by int8 weights [out_features, in_features]; activations are int8 or int16.
 
@@ -384,6 +400,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     ),
     CpuOperator("broadcast_add", ("a", "b"), BroadcastAddParams, prefix=PREFIX),
     CpuOperator("broadcast_mul", ("a", "b"), BroadcastMulParams, prefix=PREFIX),
+    CpuOperator("divide", ("a", "b"), DivideParams, prefix=PREFIX),
     CpuOperator("prelu", ("input", "alpha"), PreluParams, prefix=PREFIX),
     CpuOperator("requantize", ("input",), RequantizeParams, prefix=PREFIX),
     CpuOperator("quantize", ("input",), QuantizeParams, prefix=PREFIX),

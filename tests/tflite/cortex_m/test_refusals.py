@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.cortex_m.operator_library import OperatorLibrary, RefusedError
-from tests.tflite.cortex_m import detection_models, models, more_models, movement_models, plain_models
+from tests.tflite.cortex_m import detection_models, micro_models, models, more_models, movement_models, plain_models
 from tests.tflite.cortex_m.models import Rng, constant, model, tensor
 
 from deuteron.errors import UnsupportedError
@@ -20,7 +20,7 @@ from deuteron.tflite.unsigned import signed
 
 Q = Quant((0.5,), (-4,))
 HINT = "quantize the model to int8 or int16 in full, or leave the operator to the host"
-FAMILIES = (models.MODELS, movement_models.MODELS, more_models.MODELS, plain_models.MODELS)
+FAMILIES = (models.MODELS, movement_models.MODELS, more_models.MODELS, plain_models.MODELS, micro_models.MODELS)
 MODELS = {name: make for family in (*FAMILIES, more_models.NEAR, plain_models.NEAR) for name, make in family.items()}
 
 
@@ -75,21 +75,6 @@ def test_a_result_that_was_always_zero_in_calibration() -> None:
         "operator 0 (MUL): the scale of its operands is 3.16913e+29 times that of its result; at most 1,073,741,824 "
         "is allowed\n\n"
         "hint: quantize the model again with samples for which the result is not always zero"
-    )
-
-
-def test_a_quantized_division() -> None:
-    """LiteRT takes it, and small dividends give wrong quotients."""
-    a, b, y = (
-        tensor(name, (2,), "INT8", Quant((scale,), (0,))) for name, scale in (("a", 0.5), ("b", 0.5), ("y", 1.0))
-    )
-    source = model("DIV", [a, b], [y], "DivOptions", {"FusedActivationFunction": 0})
-    quotients = Litert(encode(source)).run([np.array([1, 100], np.int8), np.array([100, 100], np.int8)])[0]
-    assert quotients.tolist() == [127, 1]
-    assert error(source) == (
-        "operator 0 (DIV): tensor `a` is INT8; FLOAT32 or INT32 is allowed\n\n"
-        "hint: divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantized "
-        "division shifts by more than 31 bits, and gives the largest number for 1 / 100"
     )
 
 
