@@ -169,6 +169,31 @@ typedef struct {
  */
 int32_t dtn_tfl_cumsum(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* update_slice */
+
+enum {
+    DTN_TFL_UPDATE_SLICE_INPUT = 0,
+    DTN_TFL_UPDATE_SLICE_SLICE = 1,
+    DTN_TFL_UPDATE_SLICE_STARTS = 2,
+    DTN_TFL_UPDATE_SLICE_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t rank;
+    int32_t dims[6];
+    int32_t slice_dims[6];
+} dtn_tfl_update_slice_params_t;
+
+/**
+ * A tensor of any type of which a slice is replaced: `dims` of the tensor, `slice_dims` of the new values.
+ *
+ * The starts, int32 or int64, are those of the last `rank` dimensions; a start is held within 0 and the last place at
+ * which the slice fits.
+ *
+ * Values: input, slice, starts, output.
+ */
+int32_t dtn_tfl_update_slice(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* log_softmax */
 
 enum {

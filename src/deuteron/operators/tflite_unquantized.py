@@ -11,6 +11,7 @@ from deuteron.operators.kernel_params import (
     BroadcastParams,
     ChannelMapParams,
     Dims5,
+    Dims6,
     GroupedConvolutionParams,
     KernelParams,
     WindowParams,
@@ -89,6 +90,19 @@ class CumsumParams(KernelParams):
     inner: int
     exclusive: int
     reverse: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSliceParams(KernelParams):
+    """A tensor of any type of which a slice is replaced: `dims` of the tensor, `slice_dims` of the new values.
+
+    The starts, int32 or int64, are those of the last `rank` dimensions; a start is held within 0 and the last place at
+    which the slice fits.
+    """
+
+    rank: int
+    dims: Dims6
+    slice_dims: Dims6
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +187,7 @@ UNQUANTIZED_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("pool_f32", ("input",), PoolF32Params, prefix=PREFIX),
     CpuOperator("reduce", ("input",), ReduceParams, prefix=PREFIX),
     CpuOperator("cumsum", ("input",), CumsumParams, prefix=PREFIX),
+    CpuOperator("update_slice", ("input", "slice", "starts"), UpdateSliceParams, prefix=PREFIX),
     CpuOperator("log_softmax", ("input", "table"), LogSoftmaxParams, prefix=PREFIX),
     CpuOperator("log_softmax_f32", ("input",), LogSoftmaxF32Params, prefix=PREFIX),
     CpuOperator("batch_matmul_f32", ("a", "b"), BatchMatmulF32Params, prefix=PREFIX),

@@ -118,6 +118,38 @@ def test_a_fused_activation_function() -> None:
     )
 
 
+def test_a_slice_that_does_not_fit() -> None:
+    x, u = (tensor(name, dims, "INT8", Q) for name, dims in (("x", (4, 2)), ("u", (1, 3))))
+    source = model("DYNAMIC_UPDATE_SLICE", [x, u, tensor("s", (2,), "INT32")], [tensor("y", (4, 2), "INT8", Q)])
+    assert error(source) == (
+        "operator 0 (DYNAMIC_UPDATE_SLICE): a slice [1, 3] at 2 indices does not fit into [4, 2]\n\n"
+        "hint: make the file again; it is damaged or its exporter has a defect"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quant", "message"),
+    [
+        (Q, "tensor `t` has no quantization, or a zero point that is not 0; a scale and the zero point 0 are allowed"
+         "\n\nhint: quantize the table symmetrically"),
+        (Quant((0.5, 0.25), (0, 0), 1), "tensor `t` has 2 scales; one for all of it, or one for each row is allowed"
+         "\n\nhint: quantize the table by rows"),
+    ],
+)  # fmt: skip
+def test_a_table_whose_quantization_is_not_taken(quant: Quant, message: str) -> None:
+    operands = [tensor("i", (3,), "INT32"), constant("t", np.ones((4, 2)), "INT8", quant)]
+    found = error(model("EMBEDDING_LOOKUP", operands, [tensor("y", (3, 2), "FLOAT32")]))
+    assert found == f"operator 0 (EMBEDDING_LOOKUP): {message}"
+
+
+def test_a_row_that_the_table_lacks() -> None:
+    operands = [constant("i", [1, 4]), tensor("t", (4, 2), "FLOAT32")]
+    assert error(model("EMBEDDING_LOOKUP", operands, [tensor("y", (2, 2), "FLOAT32")])) == (
+        "operator 0 (EMBEDDING_LOOKUP): it has the index 4 of 4 elements\n\n"
+        "hint: make the file again; its exporter has a defect"
+    )
+
+
 def test_too_many_products() -> None:
     w = constant("w", np.ones((1, 70000)), "INT8", Q)
     options = {"FusedActivationFunction": 0, "WeightsFormat": 0, "KeepNumDims": 0}
