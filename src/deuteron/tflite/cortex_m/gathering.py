@@ -131,11 +131,8 @@ def update_slice(site: Site) -> tuple[CpuCall, ...]:
     site.require(starts, "INT32", "INT64")
     site.same_quant(x, part, site.output())
     rank = len(x.shape)
-    if (
-        len(part.shape) != rank
-        or starts.shape != (rank,)
-        or any(n > m for n, m in zip(part.shape, x.shape, strict=True))
-    ):
+    fits = len(part.shape) == rank and all(n <= m for n, m in zip(part.shape, x.shape, strict=True))
+    if not fits or starts.shape != (rank,):
         raise site.unsupported(
             f"a slice {list(part.shape)} at {math.prod(starts.shape)} indices does not fit into {list(x.shape)}",
             HINT_MALFORMED,

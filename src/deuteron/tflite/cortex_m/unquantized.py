@@ -1,7 +1,7 @@
 """Operators of float32 and of plain whole numbers: arithmetic, reductions and running sums."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -10,7 +10,7 @@ from deuteron.operators.tflite import BY_TFLITE_OPERATOR
 from deuteron.operators.tflite_unquantized import ArithmeticParams, CumsumParams, ReduceParams
 from deuteron.tflite.cortex_m import int32_sums
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
-from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering, by_type
 from deuteron.tflite.cortex_m.operator_view import LIMITS, NUMPY, Site
@@ -70,17 +70,24 @@ def add_n(site: Site) -> tuple[CpuCall, ...]:
     shape, dtype = site.output().shape, NUMPY[site.input().dtype]
     if len(site.op.inputs) == 1:
         return copies(dtype, site.ref(), site.out(), shape, whole(shape), whole(shape))
-    return _chain(site, [site.ref(position) for position in range(len(site.op.inputs))], site.out(), dtype)
+    calls: list[CpuCall] = []
+    total: Operand = site.ref(0)
+    for position in range(1, len(site.op.inputs)):
+        target = site.out() if position == len(site.op.inputs) - 1 else Temporary(shape, dtype)
+        calls.append(_sum(site, total, site.ref(position), target))
+        total = target
+    return tuple(calls)
 
 
 def add_n_s8(site: Site) -> tuple[CpuCall, ...]:
     """Lower ADD_N of int8: a sum in int32."""
     one_quantization(site)
-    wide = [int32_sums.widened(site, position) for position in range(len(site.op.inputs))]
-    total = Temporary(site.output().shape, "int32")
-    terms = [call.outputs[0] for call in wide]
-    sums = _chain(site, terms, total, "int32") if len(terms) > 1 else ()
-    return *wide, *sums, int32_sums.narrowed(site, total if sums else terms[0], site.out())
+    calls = [int32_sums.widened(site, 0)]
+    for position in range(1, len(site.op.inputs)):
+        term = int32_sums.widened(site, position)
+        (total,), (added,) = calls[-1].outputs, term.outputs
+        calls += [term, _sum(site, total, added, Temporary(site.output().shape, "int32"))]
+    return *calls, int32_sums.narrowed(site, calls[-1].outputs[0], site.out())
 
 
 def one_quantization(site: Site) -> None:
@@ -97,19 +104,11 @@ def one_quantization(site: Site) -> None:
             )
 
 
-def _chain(site: Site, terms: Sequence[Operand], result: Operand, dtype: str) -> tuple[CpuCall, ...]:
-    """The sum of two or more tensors, one after the other."""
-    shape = site.output().shape
-    dims, steps = (1, 1, 1, 1, math.prod(shape)), (0, 0, 0, 0, 1)
-    limits = _limits(site, activation=False) if dtype == "float32" else LIMITS["INT32"]
-    params = ArithmeticParams(dims, steps, steps, ADD, *limits)
-    calls: list[CpuCall] = []
-    total = terms[0]
-    for position in range(1, len(terms)):
-        target = result if position == len(terms) - 1 else Temporary(shape, dtype)
-        calls.append(CpuCall(BY_TFLITE_OPERATOR["arithmetic"], (total, terms[position]), (target,), params))
-        total = target
-    return tuple(calls)
+def _sum(site: Site, a: Operand, b: Operand, target: FileTensor | Temporary) -> CpuCall:
+    """The sum of two tensors of one shape and type."""
+    dims, steps = (1, 1, 1, 1, math.prod(site.output().shape)), (0, 0, 0, 0, 1)
+    params = ArithmeticParams(dims, steps, steps, ADD, *_limits(site, activation=False))
+    return CpuCall(BY_TFLITE_OPERATOR["arithmetic"], (a, b), (target,), params)
 
 
 def reduction(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
