@@ -769,6 +769,48 @@ typedef struct {
  */
 int32_t dtn_tfl_lstm(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* lstm_s16 */
+
+enum {
+    DTN_TFL_LSTM_S16_INPUT = 0,
+    DTN_TFL_LSTM_S16_WEIGHTS = 1,
+    DTN_TFL_LSTM_S16_BIASES = 2,
+    DTN_TFL_LSTM_S16_TABLE = 3,
+    DTN_TFL_LSTM_S16_GATES = 4,
+    DTN_TFL_LSTM_S16_HIDDEN_STATE = 5,
+    DTN_TFL_LSTM_S16_CELL_STATE = 6,
+    DTN_TFL_LSTM_S16_OUTPUT = 7,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t steps;
+    int32_t in_features;
+    int32_t units;
+    int32_t time_major;
+    int32_t hidden_zp;
+    int32_t input_multipliers[4];
+    int32_t input_shifts[4];
+    int32_t hidden_multipliers[4];
+    int32_t hidden_shifts[4];
+    int32_t cell_bits;
+    int32_t cell_clip;
+    int32_t out_multiplier;
+    int32_t out_shift;
+    int32_t reverse;
+} dtn_tfl_lstm_s16_params_t;
+
+/**
+ * LSTM over int16, with TFLite Micro's arithmetic; fields as in LstmParams, the hidden_zp is 0.
+ *
+ * Weights are those of inputs, then those of hidden states. A gate is f(sat16(sat16(F(bias + sum(x * w))) +
+ * sat16(F(sum(h * w))))), with 64-bit sums and biases; F is a factor whose multiplier has 15 bits, rounded once, ties
+ * up. f has the table of `sigmoid_s16`. The products of gates and cells are R of a half, and saturated.
+ *
+ * Values: input, weights, biases, table, gates, hidden_state, cell_state, output.
+ */
+int32_t dtn_tfl_lstm_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ from deuteron.operators.kernel_params import (
     ReductionParams,
     WindowParams,
 )
-from deuteron.operators.recurrent import LstmParams
+from deuteron.operators.recurrent import LstmParams, LstmS16Params
 from deuteron.operators.tflite_unquantized import UNQUANTIZED_OPERATORS
 
 PREFIX = "dtn_tfl"
@@ -428,6 +428,14 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
         "lstm",
         ("input", "input_weights", "hidden_weights", "starts"),
         LstmParams,
+        scratch=("gates",),
+        state=("hidden_state", "cell_state"),
+        prefix=PREFIX,
+    ),
+    CpuOperator(
+        "lstm_s16",
+        ("input", "weights", "biases", "table"),
+        LstmS16Params,
         scratch=("gates",),
         state=("hidden_state", "cell_state"),
         prefix=PREFIX,
