@@ -35,10 +35,10 @@ CONDITIONS: Mapping[str, str] = MappingProxyType(
 KEPT = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})
 """Operators that builds for an Ethos-U leave to the CPU, because they keep state."""
 
-VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE")
+VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "CIRCULAR_BUFFER", "READ_VARIABLE", "VAR_HANDLE")
 """Operators that become the state of a program."""
 
-FOLDED = ("RANGE", "RANK", "SHAPE")
+FOLDED = ("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE")
 """Operators whose results are constants once shapes are known."""
 
 REWRITES: Mapping[str, str] = MappingProxyType(
