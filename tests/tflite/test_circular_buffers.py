@@ -128,6 +128,12 @@ def test_refusals(model: FlatModel, message: str) -> None:
     assert error(model) == f"operator 0 (CIRCULAR_BUFFER): {message}"
 
 
+def test_a_buffer_of_a_damaged_size_takes_no_memory() -> None:
+    assert error(with_tensor(buffers((3, 1)), 1, shape=(1, 1 << 30, 2, 3))) == (
+        "tensor `b0`: its shape [1, 1073741824, 2, 3] takes more than 268,435,456 bytes\n\nhint: make the model smaller"
+    )
+
+
 def test_a_state_that_would_change_only_in_some_runs() -> None:
     """An SVDF that TFLite Micro runs in each second run."""
     first, second = buffers((3, 2)), svdf(np.random.default_rng(0))

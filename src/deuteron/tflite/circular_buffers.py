@@ -13,6 +13,7 @@ from deuteron.errors import FormatError, UnsupportedError
 from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.custom_options import CIRCULAR_BUFFER, options_of
 from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel, FlatOperator, FlatTensor, State
+from deuteron.tflite.tensor_checks import check_tensor
 
 _MOST_RUNS = (1 << 31) - 1
 _SLOTS = 1
@@ -93,14 +94,15 @@ class _Buffers:
             raise FormatError("it has not one input and one output", where=self.where, hint=HINT_MALFORMED)
         (x,), (out,) = op.inputs, op.outputs
         given, result = self.tensors[x], self.tensors[out]
-        rank_4 = len(given.shape) == len(result.shape) == 4
-        if not rank_4 or (given.shape[:2], given.shape[2:], result.shape[0]) != ((1, 1), result.shape[2:], 1):
+        fits = len(given.shape) == len(result.shape) == 4 and min(result.shape) > 0
+        if not fits or (given.shape[:2], given.shape[2:], result.shape[0]) != ((1, 1), result.shape[2:], 1):
             raise FormatError(
                 f"its input is {list(given.shape)} and its output {list(result.shape)}; [1, 1, height, channels] and "
                 "[1, slots, height, channels] are allowed",
                 where=self.where,
                 hint=HINT_MALFORMED,
             )
+        check_tensor(result)
         if (given.dtype, given.quant) != (result.dtype, result.quant) or given.dtype not in DTYPES:
             raise UnsupportedError(
                 f"tensors `{given.name}` and `{result.name}` differ in type, scale or zero point; one is allowed",
