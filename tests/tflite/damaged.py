@@ -11,6 +11,7 @@ from tests.tflite.test_circular_buffers import buffers
 from tests.tflite.test_control_flow import body, branching, loop_parts, looping
 from tests.tflite.test_normalize import dense, flattened
 from tests.tflite.test_sparse import BLOCKS, CSR, densifying
+from tests.tflite.test_weight_decoding import CASES as CODED
 
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
@@ -26,6 +27,7 @@ SEEDS: tuple[bytes, ...] = (
     *(encode(random_model(np.random.default_rng(seed), dtype)) for seed in range(4) for dtype in ("INT8", "UINT8")),
     encode(flattened()),
     encode(buffers((3, 2), (2, 1))),
+    *(encode(model) for model, _ in CODED.values()),
     encode(dense(0.001)),
     file_of(branching(3), body("TANH"), body("RELU6"), signatures={"first": 0, "second": 1}),
     file_of(looping(3), *loop_parts(3)),

@@ -87,6 +87,7 @@ def _lines(neutron: Collection[str]) -> Iterator[str]:
     yield ""
     folded = " and ".join((", ".join(FOLDED[:-1]), FOLDED[-1]))
     yield f"The compiler computes {folded}, whose results are constants once shapes are known."
+    yield "It decodes the weights that TFLM_DECODE stores."
     yield f"{', '.join(VARIABLES[:-1])} and {VARIABLES[-1]} become state of the program, in all types."
     yield ""
     yield "No processor runs these operators; an error names them and their place:"
