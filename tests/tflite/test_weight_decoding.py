@@ -1,7 +1,9 @@
 """TFLite Micro's TFLM_DECODE: weights become the constants that they stand for; damaged ones are refused."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.weight_decoding import with_decoded_weights
+from deuteron.views.compare.tflite_operators import compare
 
 LUT, HUFFMAN, PRUNED = range(3)
 Q = Quant((0.5,), (0,))
@@ -105,6 +108,21 @@ def test_a_program_has_the_weights(tmp_path: Path) -> None:
         (found,) = HostExecutor(translate(pte.read(program), name="net")).run([np.array([[1, -2, 3]], np.int8)])
         results.append(found.tobytes())
     assert results[0] == results[1]
+
+
+def test_litert_gets_the_weights_for_a_comparison(tmp_path: Path) -> None:
+    source = encode(CASES["pruned"][0])
+    (tmp_path / "net.tflite").write_bytes(source)
+    manifest, files = tflite_build.build_of(tmp_path / "net.tflite", "cortex-m33")
+    executor = HostExecutor(translate(pte.read(files["model.pte"]), name="net"))
+
+    def run(sample: Sequence[npt.NDArray[Any]], *, is_reset: bool) -> tuple[list[npt.NDArray[Any]], dict[str, Any]]:
+        assert is_reset
+        return executor.run(sample), {}
+
+    found = compare(source, manifest, run, [[np.array([[1, -2, 3]], np.int8)]], is_reset=lambda _: True)
+    assert not found.failures()
+    assert found.outputs[0].elements == 2
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,35 @@ typedef struct {
  */
 int32_t dtn_tfl_cumsum(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* svdf_f32 */
+
+enum {
+    DTN_TFL_SVDF_F32_INPUT = 0,
+    DTN_TFL_SVDF_F32_FEATURES = 1,
+    DTN_TFL_SVDF_F32_TIMES = 2,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_features;
+    int32_t units;
+    int32_t rank;
+    int32_t steps;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+} dtn_tfl_svdf_f32_params_t;
+
+/**
+ * SVDF of float32, as SvdfParams: the newest value of a filter is sum(x * feature weight).
+ *
+ * The output is the clamped bias + the sums over time of a unit's filters; all sums begin with 0, and keep their
+ * order.
+ *
+ * Values: input, features, times, bias if has_bias, activation_state, output.
+ */
+int32_t dtn_tfl_svdf_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* update_slice */
 
 enum {

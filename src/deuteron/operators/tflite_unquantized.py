@@ -93,6 +93,24 @@ class CumsumParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class SvdfF32Params(KernelParams):
+    """SVDF of float32, as SvdfParams: the newest value of a filter is sum(x * feature weight).
+
+    The output is the clamped bias + the sums over time of a unit's filters; all sums begin with 0, and keep their
+    order.
+    """
+
+    batches: int
+    in_features: int
+    units: int
+    rank: int
+    steps: int
+    act_min: int
+    act_max: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateSliceParams(KernelParams):
     """A tensor of any type of which a slice is replaced: `dims` of the tensor, `slice_dims` of the new values.
 
@@ -187,6 +205,9 @@ UNQUANTIZED_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("pool_f32", ("input",), PoolF32Params, prefix=PREFIX),
     CpuOperator("reduce", ("input",), ReduceParams, prefix=PREFIX),
     CpuOperator("cumsum", ("input",), CumsumParams, prefix=PREFIX),
+    CpuOperator(
+        "svdf_f32", ("input", "features", "times"), SvdfF32Params, ("bias",), state=("activation_state",), prefix=PREFIX
+    ),
     CpuOperator("update_slice", ("input", "slice", "starts"), UpdateSliceParams, prefix=PREFIX),
     CpuOperator("log_softmax", ("input", "table"), LogSoftmaxParams, prefix=PREFIX),
     CpuOperator("log_softmax_f32", ("input",), LogSoftmaxF32Params, prefix=PREFIX),

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from tests.cortex_m.operator_library import OperatorLibrary
 from tests.tflite.cortex_m.micro_models import MODELS
-from tests.tflite.cortex_m.models import constant, model, tensor
+from tests.tflite.cortex_m.models import Rng, constant, model, tensor
 from tests.tflite.cortex_m.running import random_inputs, run
 from tests.tflite.cortex_m.test_reference import CASES
 
@@ -100,6 +101,46 @@ def test_quotients_of_int8(c_operators: OperatorLibrary) -> None:
     assert np.abs(found - wanted).max() <= 1
     assert np.mean(found != wanted) < 0.002  # near ties
     assert (found[:, divisor == 0] == -3).all()
+
+
+def dots(matrix: Array, vector: Array) -> Array:
+    """Sums of float32 products in order."""
+    return np.cumsum(matrix * vector, axis=-1, dtype=np.float32)[..., -1]
+
+
+def test_an_svdf_of_float32_adds_in_order(c_operators: OperatorLibrary) -> None:
+    for case in range(CASES):
+        rng = np.random.default_rng(case)
+        source = svdf_f32(rng)
+        features, times, bias = (
+            np.frombuffer(each.data or b"", np.float32).reshape(each.shape) for each in source.tensors[1:4]
+        )
+        batches, units = source.tensors[source.outputs[0]].shape
+        rank = source.operators[0].options["Rank"]
+        state, states = np.zeros((batches, *times.shape), np.float32), dict[int, Any]()
+        for _ in range(20):
+            (x,) = random_inputs(source, rng)
+            (found,) = run(c_operators, source, [x], states)
+            state = np.concatenate([state[..., 1:], dots(features, x[:, None, :])[..., None]], -1)
+            filters = dots(times, state).reshape(batches, units, rank)
+            sums = np.cumsum(np.concatenate([np.broadcast_to(bias[:, None], (batches, units, 1)), filters], -1), -1)
+            np.testing.assert_array_equal(found, np.clip(sums[..., -1], -1, 1))
+
+
+def svdf_f32(rng: Rng) -> FlatModel:
+    """An SVDF of float32, whose results are held within -1 and 1."""
+    batches, features, units, rank, steps = (int(v) for v in rng.integers(1, (4, 20, 6, 4, 10)))
+    filters = units * rank
+    operands = [
+        tensor("x", (batches, features), "FLOAT32"),
+        constant("features", rng.standard_normal((filters, features)), "FLOAT32"),
+        constant("times", rng.standard_normal((filters, steps)), "FLOAT32"),
+        constant("bias", rng.standard_normal(units), "FLOAT32"),
+        FlatTensor("state", (batches, filters * steps), "FLOAT32", is_variable=True),
+    ]
+    options = {"Rank": rank, "FusedActivationFunction": 2}
+    made = model("SVDF", operands, [tensor("y", (batches, units), "FLOAT32")], "SVDFOptions", options)
+    return replace(made, inputs=(0,))
 
 
 def error(source: FlatModel) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 from deuteron.operators.kernel_params import Dims4
 from deuteron.operators.recurrent import LstmParams, LstmS16Params
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, SvdfParams
+from deuteron.operators.tflite_unquantized import SvdfF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
-from deuteron.tflite.cortex_m.fixed_point import factor
+from deuteron.tflite.cortex_m.fixed_point import bits_of, factor
 from deuteron.tflite.cortex_m.lookup_s16 import sigmoid_table
 from deuteron.tflite.cortex_m.lowering import Lowering, by_type
 from deuteron.tflite.cortex_m.operator_view import NONE, RELU, Array, Site
@@ -95,6 +96,24 @@ def svdf(site: Site) -> tuple[CpuCall, ...]:
     bias = (site.values(3, site.constant(3)),) if site.has_input(3) else ()
     inputs = (site.ref(0), site.ref(1), site.ref(2), *bias)
     return (CpuCall(BY_TFLITE_OPERATOR["svdf"], inputs, (_written(site, 4), site.out()), params),)
+
+
+def svdf_f32(site: Site) -> tuple[CpuCall, ...]:
+    """Lower SVDF of float32."""
+    for position in range(4):
+        if site.has_input(position):
+            site.require(site.input(position), "FLOAT32")
+    filters, in_features = site.constant(1).shape
+    steps, rank, batches = site.constant(2).shape[1], site.option("Rank", 1), site.input().shape[0]
+    if rank < 1 or filters % rank:
+        raise site.unsupported(f"{filters} filters have the rank {rank}, which does not divide them", _HINT_STATE)
+    _state(site, 4, "FLOAT32", (batches, filters * steps))
+    low, high = site.activation()
+    limits = bits_of(-math.inf if low is None else low), bits_of(math.inf if high is None else high)
+    has_bias = int(site.has_input(3))
+    params = SvdfF32Params(batches, in_features, filters // rank, rank, steps, *limits, has_bias)
+    inputs = tuple(site.ref(position) for position in range(3 + has_bias))
+    return (CpuCall(BY_TFLITE_OPERATOR["svdf_f32"], inputs, (_written(site, 4), site.out()), params),)
 
 
 def lstm(site: Site) -> tuple[CpuCall, ...]:
@@ -233,7 +252,7 @@ def _cell_clip(site: Site, cell: FlatTensor) -> int:
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "SVDF": Lowering(svdf, ("INT8",), note="state of int8 or int16"),
+        "SVDF": by_type({"INT8": svdf, "FLOAT32": svdf_f32}, note="state of int8 or int16 of int8"),
         "UNIDIRECTIONAL_SEQUENCE_LSTM": by_type(
             {"INT8": lstm, "INT16": lstm_s16},
             note="no peephole weights, projection or layer normalisation; int16 cell state",
