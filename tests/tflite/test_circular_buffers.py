@@ -46,7 +46,7 @@ def buffers(*slots_and_cycles: tuple[int, int]) -> FlatModel:
 
 
 class Definition:
-    """What TFLite Micro computes: a run ends at a buffer, except in each run number `cycles`."""
+    """Buffers as TFLite Micro has them: a run ends at one, except once in `cycles` runs."""
 
     def __init__(self, *slots_and_cycles: tuple[int, int]) -> None:
         self.cycles = [cycles for _, cycles in slots_and_cycles]

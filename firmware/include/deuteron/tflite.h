@@ -578,28 +578,6 @@ typedef struct {
  */
 int32_t dtn_tfl_select(const dtn_operator_call_t *call, dtn_phase_t phase);
 
-/* logical */
-
-enum {
-    DTN_TFL_LOGICAL_A = 0,
-    DTN_TFL_LOGICAL_B = 1,
-    DTN_TFL_LOGICAL_OUTPUT = 2,
-};
-
-typedef struct {
-    int32_t dims[5];
-    int32_t a_strides[5];
-    int32_t b_strides[5];
-    int32_t kind;
-} dtn_tfl_logical_params_t;
-
-/**
- * Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b.
- *
- * Values: a, b, output.
- */
-int32_t dtn_tfl_logical(const dtn_operator_call_t *call, dtn_phase_t phase);
-
 /* cast */
 
 enum {
@@ -804,7 +782,7 @@ typedef struct {
  * LSTM over int16, with TFLite Micro's arithmetic; fields as in LstmParams, the hidden_zp is 0.
  *
  * Weights are those of inputs, then those of hidden states. A gate is f(sat16(sat16(F(bias + sum(x * w))) +
- * sat16(F(sum(h * w))))), with 64-bit sums and biases; F is a factor whose multiplier has 15 bits, rounded once, ties
+ * sat16(F(sum(h * w))))), with 64-bit sums and biases. F is a factor whose multiplier has 15 bits, rounded once, ties
  * up. f has the table of `sigmoid_s16`. The products of gates and cells are R of a half, and saturated.
  *
  * Values: input, weights, biases, table, gates, hidden_state, cell_state, output.

@@ -46,6 +46,28 @@ typedef struct {
  */
 int32_t dtn_tfl_arithmetic(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* logical */
+
+enum {
+    DTN_TFL_LOGICAL_A = 0,
+    DTN_TFL_LOGICAL_B = 1,
+    DTN_TFL_LOGICAL_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t kind;
+} dtn_tfl_logical_params_t;
+
+/**
+ * Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_logical(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* convolution_f32 */
 
 enum {

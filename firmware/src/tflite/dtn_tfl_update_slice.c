@@ -26,7 +26,7 @@ static bool is_valid(const dtn_operator_call_t *call)
            values[OUTPUT].bytes == values[INPUT].bytes;
 }
 
-/* Where a row of the slice lies in the tensor, in elements; `first` has where the slice starts along each dimension. */
+/* The place of a row of the slice in the tensor, in elements; `first` has the starts of the slice. */
 static size_t place_of(const params_t *p, const size_t *first, size_t row)
 {
     size_t at = first[LAST], step = (size_t)p->dims[LAST];

@@ -46,7 +46,7 @@ class LstmS16Params(LstmParams):
     """LSTM over int16, with TFLite Micro's arithmetic; fields as in LstmParams, the hidden_zp is 0.
 
     Weights are those of inputs, then those of hidden states. A gate is f(sat16(sat16(F(bias + sum(x * w))) +
-    sat16(F(sum(h * w))))), with 64-bit sums and biases; F is a factor whose multiplier has 15 bits, rounded once, ties
+    sat16(F(sum(h * w))))), with 64-bit sums and biases. F is a factor whose multiplier has 15 bits, rounded once, ties
     up. f has the table of `sigmoid_s16`. The products of gates and cells are R of a half, and saturated.
     """
 

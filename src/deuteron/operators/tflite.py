@@ -308,13 +308,6 @@ class SelectParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class LogicalParams(BroadcastParams):
-    """Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b."""
-
-    kind: int
-
-
-@dataclass(frozen=True, slots=True)
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
@@ -416,7 +409,6 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("l2_normalize", ("input",), L2NormalizeParams, prefix=PREFIX),
     CpuOperator("compare", ("a", "b"), CompareParams, prefix=PREFIX),
     CpuOperator("select", ("condition", "a", "b"), SelectParams, prefix=PREFIX),
-    CpuOperator("logical", ("a", "b"), LogicalParams, prefix=PREFIX),
     CpuOperator("cast", ("input",), CastParams, prefix=PREFIX),
     CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
     CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),

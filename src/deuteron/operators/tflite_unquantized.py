@@ -36,6 +36,13 @@ class ArithmeticParams(BroadcastParams):
 
 
 @dataclass(frozen=True, slots=True)
+class LogicalParams(BroadcastParams):
+    """Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b."""
+
+    kind: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConvolutionF32Params(GroupedConvolutionParams):
     """Convolution of float32, NHWC, with weights [out_c, kernel_h, kernel_w, in_c / groups].
 
@@ -201,6 +208,7 @@ class ResizeBilinearF32Params(ChannelMapParams):
 
 UNQUANTIZED_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arithmetic", ("a", "b"), ArithmeticParams, prefix=PREFIX),
+    CpuOperator("logical", ("a", "b"), LogicalParams, prefix=PREFIX),
     CpuOperator("convolution_f32", ("input", "weights"), ConvolutionF32Params, ("bias",), prefix=PREFIX),
     CpuOperator("pool_f32", ("input",), PoolF32Params, prefix=PREFIX),
     CpuOperator("reduce", ("input",), ReduceParams, prefix=PREFIX),

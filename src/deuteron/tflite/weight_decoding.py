@@ -83,7 +83,7 @@ def _decoded(op: FlatOperator, tensors: list[FlatTensor], where: str) -> list[tu
 
 
 class _DamagedError(Exception):
-    """What is wrong with codes."""
+    """Damage of codes, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _values(codes: _Codes) -> Array:
 
 
 def _looked_up(codes: _Codes) -> Array:
-    """Entries of a table by their number, of 1 to 7 bits; each channel has entries of its own."""
+    """Entries of a table by their number, of 1 to 7 bits; each channel has other entries."""
     width, stride = codes.description[5] & 7, codes.description[6]
     if not width:
         raise _DamagedError("its codes have 0 bits; 1 to 7 are allowed")

@@ -8,9 +8,9 @@ from deuteron.operators.tflite import (
     BY_TFLITE_OPERATOR,
     ArgExtremumParams,
     CompareParams,
-    LogicalParams,
     SelectParams,
 )
+from deuteron.operators.tflite_unquantized import LogicalParams
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
 from deuteron.tflite.cortex_m.call import CpuCall, FileTensor, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
