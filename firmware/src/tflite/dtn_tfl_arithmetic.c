@@ -20,7 +20,8 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_index_is_inside(p->dims, p->b_strides, values[2].bytes / item, values[1].bytes / item);
 }
 
-/* a - b * floor(a / b), exactly: the divisor is doubled until it exceeds the dividend, and taken off as it is halved. */
+/* a - b * floor(a / b), exactly: the divisor is doubled until it exceeds the dividend, and taken off as it is halved.
+ */
 static float real_floor_mod(float a, float b)
 {
     const double most = (double)FLT_MAX;

@@ -10,8 +10,8 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     return dtn_tfl_are_pairs(call->values, p->dims, p->a_strides, p->b_strides) && dtn_cm_is_s8(p->a_zp) &&
-           dtn_cm_is_s8(p->b_zp) && dtn_cm_is_s8(p->out_zp) &&
-           dtn_tfl_is_factor(p->out_multiplier, p->out_shift) && dtn_cm_is_range(p->act_min, p->act_max);
+           dtn_cm_is_s8(p->b_zp) && dtn_cm_is_s8(p->out_zp) && dtn_tfl_is_factor(p->out_multiplier, p->out_shift) &&
+           dtn_cm_is_range(p->act_min, p->act_max);
 }
 
 /* a / b by the reciprocal of b / 2^floor(log2(b)); a is shifted to the left as far as 32 bits hold it. */

@@ -33,7 +33,8 @@ static bool are_numbers(const params_t *p)
     return are_factors(p->input_multipliers, p->input_shifts) && are_factors(p->hidden_multipliers, p->hidden_shifts) &&
            dtn_tfl_is_factor(p->out_multiplier, p->out_shift) && p->hidden_zp == 0 && p->cell_bits >= 0 &&
            p->cell_bits <= DTN_CM_MOST_CELL_BITS && p->cell_clip >= 0 && p->cell_clip <= INT16_MAX &&
-           p->in_features >= 1 && p->in_features <= DTN_CM_MAX_PRODUCTS && p->units <= DTN_CM_MAX_PRODUCTS && dtn_cm_is_sequence(&sequence);
+           p->in_features >= 1 && p->in_features <= DTN_CM_MAX_PRODUCTS && p->units <= DTN_CM_MAX_PRODUCTS &&
+           dtn_cm_is_sequence(&sequence);
 }
 
 static bool is_valid(const dtn_operator_call_t *call)

@@ -13,8 +13,8 @@ static bool is_valid(const dtn_operator_call_t *call)
     const dtn_tensor_t *in = &call->values[0], *table = &call->values[1], *out = &call->values[2];
     return in->type == DTN_TYPE_S16 && table->type == DTN_TYPE_S32 && out->type == DTN_TYPE_S16 &&
            dtn_cm_has_size(in, DTN_CM_LIST(2, p->elements)) && dtn_cm_has_size(out, DTN_CM_LIST(2, p->elements)) &&
-           dtn_cm_has_size(table, DTN_CM_LIST(4, DTN_TFL_SIGMOID_VALUES)) && p->multiplier >= 0 && p->multiplier <= UINT16_MAX &&
-           p->shift >= 0 && p->shift <= 31 && (p->tanh == 0 || p->tanh == 1);
+           dtn_cm_has_size(table, DTN_CM_LIST(4, DTN_TFL_SIGMOID_VALUES)) && p->multiplier >= 0 &&
+           p->multiplier <= UINT16_MAX && p->shift >= 0 && p->shift <= 31 && (p->tanh == 0 || p->tanh == 1);
 }
 
 int32_t dtn_tfl_sigmoid_s16(const dtn_operator_call_t *call, dtn_phase_t phase)

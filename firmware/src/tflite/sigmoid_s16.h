@@ -35,7 +35,8 @@ static inline int16_t dtn_tfl_tanh_s16(const int32_t *table, int32_t x)
 {
     uint32_t size = (uint32_t)(x < 0 ? -x : x);
     int32_t value =
-        (int32_t)(size >> 8 >= DTN_TFL_SIGMOID_VALUES - 1 ? UINT32_C(0xFFFF) << 8 : dtn_tfl_between(table, size, 8)) - (1 << 23);
+        (int32_t)(size >> 8 >= DTN_TFL_SIGMOID_VALUES - 1 ? UINT32_C(0xFFFF) << 8 : dtn_tfl_between(table, size, 8)) -
+        (1 << 23);
     value = x >= 0 ? value + (1 << 7) : -value + (1 << 7) - 1;
     return (int16_t)(value >> 8);
 }
