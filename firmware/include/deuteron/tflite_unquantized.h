@@ -369,6 +369,7 @@ typedef struct {
     int32_t x_scale;
     int32_t h_scale;
     int32_t w_scale;
+    int32_t per_class;
 } dtn_tfl_detection_params_t;
 
 /**
@@ -378,7 +379,8 @@ typedef struct {
  * which the first `label_offset` do not count. Its centre is y / y_scale * h_anchor + y_anchor, its height
  * exp(h / h_scale) * h_anchor, in float64. Boxes are taken by their largest scores, those of at least
  * `score_threshold`; a box that is taken removes the others whose intersection over union with it is above
- * `iou_threshold`. Entries after the number of detections are 0.
+ * `iou_threshold`. With `per_class` above 0 this is done for each class by itself, for so many boxes of it, and the
+ * best of all classes stay. Entries after the number of detections are 0.
  *
  * Values: boxes, scores, anchors, workspace, output.
  */

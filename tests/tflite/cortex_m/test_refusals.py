@@ -181,9 +181,10 @@ def test_slopes_of_int16() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"use_regular_nms": True}, "it suppresses boxes class by class, or gives several classes for a box; the fast "
-         "suppression with one class is allowed\n\nhint: export the model with `use_regular_nms=False` and "
-         "`max_classes_per_detection=1`"),
+        ({"max_classes_per_detection": 2}, "it gives several classes for a box; one is allowed\n\n"
+         "hint: export the model with `max_classes_per_detection=1`"),
+        ({"use_regular_nms": True, "detections_per_class": 0}, "it takes 0 detections per class; 1 or more are allowed"
+         "\n\nhint: make the file again; its exporter has a defect"),
         ({"num_classes": 9}, "its options have 9 classes, and a box has 1 scores\n\n"
          "hint: make the file again; its exporter has a defect"),
     ],
