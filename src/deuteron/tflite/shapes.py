@@ -389,6 +389,10 @@ def _top_k(operands: Operands) -> list[Shape]:
     return [(*operands.shapes[0][:-1], operands.numbers(1)[0])] * 2
 
 
+def _broadcast_args(operands: Operands) -> list[Shape]:
+    return [(max(math.prod(shape) for shape in operands.shapes),)]
+
+
 def _embedding_lookup(operands: Operands) -> list[Shape]:
     ids, table = operands.shapes
     if len(ids) != 1 or len(table) < 2:
@@ -424,6 +428,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "AVERAGE_POOL_2D": _pool,
         "BATCH_MATMUL": _batch_matmul,
         "BATCH_TO_SPACE_ND": _batch_to_space,
+        "BROADCAST_ARGS": _broadcast_args,
         "BROADCAST_TO": _broadcast_to,
         "CONCATENATION": _concatenation,
         "CONV_2D": _conv,

@@ -184,6 +184,15 @@ def computed_fill(rng: Rng) -> FlatModel:
     return model("FILL", [constant("dims", dims), value], [tensor("y", dims, "INT32")], "FillOptions")
 
 
+def broadcast_args(rng: Rng) -> FlatModel:
+    """BROADCAST_ARGS of a shape that is computed and one of ones: LiteRT ends the process where shapes contradict."""
+    dtype, sizes = str(rng.choice(["INT32", "INT64"])), shape(rng, 2)
+    operands = [tensor("a", sizes[:1], dtype), constant("b", [1] * sizes[1], dtype)]
+    if rng.integers(2):
+        operands.reverse()
+    return model("BROADCAST_ARGS", operands, [tensor("y", (max(sizes),), dtype)])
+
+
 def inverse_root_s16(rng: Rng) -> FlatModel:
     """RSQRT of int16, which is defined above 0: of the larger of the input and 1."""
     q, dims = quant(rng, "INT16"), shape(rng, 3)
@@ -217,6 +226,7 @@ MODELS: Mapping[str, Make] = {
     "floor_mod-FLOAT32": binary("FLOOR_MOD", "FLOAT32"),
     "l2_normalization-FLOAT32": l2_normalization,
     "fill-computed": computed_fill,
+    "broadcast_args": broadcast_args,
     **{f"cumsum-{t}": cumsum(t) for t in PLAIN},
     **{f"add_n-{t}": add_n(t) for t in ("FLOAT32", "INT32")},
     **{f"{n.lower()}-{t}": reduction(n, t) for n in ("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM") for t in PLAIN},

@@ -143,6 +143,17 @@ def svdf_f32(rng: Rng) -> FlatModel:
     return replace(made, inputs=(0,))
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [([1, 3, 1], [4, 1, 3, 2], [4, 1, 3, 2]), ([5, 1], [2], [5, 2]), ([2, 1, 7], [1, 6, 7], [2, 6, 7])],
+)
+def test_shapes_that_are_broadcast(c_operators: OperatorLibrary, a: list[int], b: list[int], wanted: list[int]) -> None:
+    operands = [tensor(name, (len(sizes),), "INT32") for name, sizes in (("a", a), ("b", b))]
+    source = model("BROADCAST_ARGS", operands, [tensor("y", (len(wanted),), "INT32")])
+    (found,) = run(c_operators, source, [np.array(sizes, np.int32) for sizes in (a, b)])
+    assert found.tolist() == wanted
+
+
 def error(source: FlatModel) -> str:
     with pytest.raises(UnsupportedError) as caught:
         lower(source, 0)

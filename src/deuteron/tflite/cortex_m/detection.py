@@ -53,7 +53,7 @@ def detection(site: Site) -> tuple[CpuCall, ...]:
         scores.shape[-1] - classes,
         int(given[names[0]]),
         *numbers,
-        min(per_class, boxes.shape[1]),
+        per_class=min(per_class, boxes.shape[1]),
     )
     inputs = (*operands, Constant(np.ascontiguousarray(constant, np.float32)))
     outputs = tuple(site.out(position) for position in range(4))

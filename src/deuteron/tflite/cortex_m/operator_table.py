@@ -38,7 +38,7 @@ KEPT = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})
 VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "CIRCULAR_BUFFER", "READ_VARIABLE", "VAR_HANDLE")
 """Operators that become the state of a program."""
 
-FOLDED = ("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE")
+FOLDED = ("RANGE", "RANK", "SHAPE")
 """Operators whose results are constants once shapes are known."""
 
 REWRITES: Mapping[str, str] = MappingProxyType(
