@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from tests.cortex_m.operator_library import OperatorLibrary
 from tests.tflite.cortex_m.micro_models import MODELS
-from tests.tflite.cortex_m.models import Rng, constant, model, tensor
+from tests.tflite.cortex_m.models import Rng, constant, model, tensor, transposed
 from tests.tflite.cortex_m.running import random_inputs, run
 from tests.tflite.cortex_m.test_reference import CASES
 
@@ -152,6 +152,24 @@ def test_shapes_that_are_broadcast(c_operators: OperatorLibrary, a: list[int], b
     source = model("BROADCAST_ARGS", operands, [tensor("y", (len(wanted),), "INT32")])
     (found,) = run(c_operators, source, [np.array(sizes, np.int32) for sizes in (a, b)])
     assert found.tolist() == wanted
+
+
+def test_a_bias_of_int16_is_one_of_int64(c_operators: OperatorLibrary) -> None:
+    """TFLite Micro takes it in TRANSPOSE_CONV."""
+    for case in range(4 * CASES):
+        rng = np.random.default_rng(case)
+        source = transposed("INT16")(rng)
+        if len(source.operators[0].inputs) < 4:
+            continue
+        index = source.operators[0].inputs[3]
+        values = rng.integers(-32768, 32768, source.tensors[index].shape)
+        results: list[Array] = []
+        for dtype in ("INT16", "INT64"):
+            bias = replace(source.tensors[index], dtype=dtype, data=values.astype(dtype.lower()).tobytes())
+            tensors = (*source.tensors[:index], bias, *source.tensors[index + 1 :])
+            inputs = random_inputs(source, np.random.default_rng(case))
+            results += run(c_operators, replace(source, tensors=tensors), inputs)
+        np.testing.assert_array_equal(*results)
 
 
 def error(source: FlatModel) -> str:
