@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from tests.tflite.cortex_m import models, more_models, movement_models
+from tests.tflite.cortex_m import micro_models, models, more_models, movement_models
 from tests.tflite.cortex_m.test_dead_channels import random_model
 from tests.tflite.subgraphs import file_of
+from tests.tflite.test_circular_buffers import buffers
 from tests.tflite.test_control_flow import body, branching, loop_parts, looping
 from tests.tflite.test_normalize import dense, flattened
 from tests.tflite.test_sparse import BLOCKS, CSR, densifying
+from tests.tflite.test_weight_decoding import CASES as CODED
 
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
@@ -18,12 +20,14 @@ from deuteron.tflite.quantization import Quant
 
 Rng = np.random.Generator
 
-_ALL = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS}
+_ALL = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **micro_models.MODELS}
 
 SEEDS: tuple[bytes, ...] = (
     *(encode(make(np.random.default_rng(0))) for make in _ALL.values()),
     *(encode(random_model(np.random.default_rng(seed), dtype)) for seed in range(4) for dtype in ("INT8", "UINT8")),
     encode(flattened()),
+    encode(buffers((3, 2), (2, 1))),
+    *(encode(model) for model, _ in CODED.values()),
     encode(dense(0.001)),
     file_of(branching(3), body("TANH"), body("RELU6"), signatures={"first": 0, "second": 1}),
     file_of(looping(3), *loop_parts(3)),

@@ -166,6 +166,36 @@ typedef struct {
  */
 int32_t dtn_tfl_broadcast_mul(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* divide */
+
+enum {
+    DTN_TFL_DIVIDE_A = 0,
+    DTN_TFL_DIVIDE_B = 1,
+    DTN_TFL_DIVIDE_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t a_zp;
+    int32_t b_zp;
+    int32_t out_zp;
+    int32_t out_multiplier;
+    int32_t out_shift;
+    int32_t act_min;
+    int32_t act_max;
+} dtn_tfl_divide_params_t;
+
+/**
+ * Quotient of two int8 tensors: out = clamp(out_zp + R((a - a_zp) / (b - b_zp))).
+ *
+ * The reciprocal of the divisor has 31 bits. The divisor 0 gives the quotient 0.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_divide(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* prelu */
 
 enum {
@@ -548,28 +578,6 @@ typedef struct {
  */
 int32_t dtn_tfl_select(const dtn_operator_call_t *call, dtn_phase_t phase);
 
-/* logical */
-
-enum {
-    DTN_TFL_LOGICAL_A = 0,
-    DTN_TFL_LOGICAL_B = 1,
-    DTN_TFL_LOGICAL_OUTPUT = 2,
-};
-
-typedef struct {
-    int32_t dims[5];
-    int32_t a_strides[5];
-    int32_t b_strides[5];
-    int32_t kind;
-} dtn_tfl_logical_params_t;
-
-/**
- * Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b.
- *
- * Values: a, b, output.
- */
-int32_t dtn_tfl_logical(const dtn_operator_call_t *call, dtn_phase_t phase);
-
 /* cast */
 
 enum {
@@ -738,6 +746,48 @@ typedef struct {
  * Values: input, input_weights, hidden_weights, starts, gates, hidden_state, cell_state, output.
  */
 int32_t dtn_tfl_lstm(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* lstm_s16 */
+
+enum {
+    DTN_TFL_LSTM_S16_INPUT = 0,
+    DTN_TFL_LSTM_S16_WEIGHTS = 1,
+    DTN_TFL_LSTM_S16_BIASES = 2,
+    DTN_TFL_LSTM_S16_TABLE = 3,
+    DTN_TFL_LSTM_S16_GATES = 4,
+    DTN_TFL_LSTM_S16_HIDDEN_STATE = 5,
+    DTN_TFL_LSTM_S16_CELL_STATE = 6,
+    DTN_TFL_LSTM_S16_OUTPUT = 7,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t steps;
+    int32_t in_features;
+    int32_t units;
+    int32_t time_major;
+    int32_t hidden_zp;
+    int32_t input_multipliers[4];
+    int32_t input_shifts[4];
+    int32_t hidden_multipliers[4];
+    int32_t hidden_shifts[4];
+    int32_t cell_bits;
+    int32_t cell_clip;
+    int32_t out_multiplier;
+    int32_t out_shift;
+    int32_t reverse;
+} dtn_tfl_lstm_s16_params_t;
+
+/**
+ * LSTM over int16, with TFLite Micro's arithmetic; fields as in LstmParams, the hidden_zp is 0.
+ *
+ * Weights are those of inputs, then those of hidden states. A gate is f(sat16(sat16(F(bias + sum(x * w))) +
+ * sat16(F(sum(h * w))))), with 64-bit sums and biases. F is a factor whose multiplier has 15 bits, rounded once, ties
+ * up. f has the table of `sigmoid_s16`. The products of gates and cells are R of a half, and saturated.
+ *
+ * Values: input, weights, biases, table, gates, hidden_state, cell_state, output.
+ */
+int32_t dtn_tfl_lstm_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* clang-format on */
 

@@ -39,12 +39,34 @@ typedef struct {
  * Broadcasting operator of two tensors of float32, int32 or int64, or of int8 and int16 as they are stored.
  *
  * `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2. Kind 7 is a,
- * or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5
- * is of whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
+ * or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 7
+ * is of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
  *
  * Values: a, b, output.
  */
 int32_t dtn_tfl_arithmetic(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* logical */
+
+enum {
+    DTN_TFL_LOGICAL_A = 0,
+    DTN_TFL_LOGICAL_B = 1,
+    DTN_TFL_LOGICAL_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t kind;
+} dtn_tfl_logical_params_t;
+
+/**
+ * Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_logical(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* convolution_f32 */
 
@@ -168,6 +190,60 @@ typedef struct {
  * Values: input, output.
  */
 int32_t dtn_tfl_cumsum(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* svdf_f32 */
+
+enum {
+    DTN_TFL_SVDF_F32_INPUT = 0,
+    DTN_TFL_SVDF_F32_FEATURES = 1,
+    DTN_TFL_SVDF_F32_TIMES = 2,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_features;
+    int32_t units;
+    int32_t rank;
+    int32_t steps;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+} dtn_tfl_svdf_f32_params_t;
+
+/**
+ * SVDF of float32, as SvdfParams: the newest value of a filter is sum(x * feature weight).
+ *
+ * The output is the clamped bias + the sums over time of a unit's filters; all sums begin with 0, and keep their
+ * order.
+ *
+ * Values: input, features, times, bias if has_bias, activation_state, output.
+ */
+int32_t dtn_tfl_svdf_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* update_slice */
+
+enum {
+    DTN_TFL_UPDATE_SLICE_INPUT = 0,
+    DTN_TFL_UPDATE_SLICE_SLICE = 1,
+    DTN_TFL_UPDATE_SLICE_STARTS = 2,
+    DTN_TFL_UPDATE_SLICE_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t rank;
+    int32_t dims[6];
+    int32_t slice_dims[6];
+} dtn_tfl_update_slice_params_t;
+
+/**
+ * A tensor of any type of which a slice is replaced: `dims` of the tensor, `slice_dims` of the new values.
+ *
+ * The starts, int32 or int64, are those of the last `rank` dimensions; a start is held within 0 and the last place at
+ * which the slice fits.
+ *
+ * Values: input, slice, starts, output.
+ */
+int32_t dtn_tfl_update_slice(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* log_softmax */
 
@@ -293,6 +369,7 @@ typedef struct {
     int32_t x_scale;
     int32_t h_scale;
     int32_t w_scale;
+    int32_t per_class;
 } dtn_tfl_detection_params_t;
 
 /**
@@ -302,7 +379,8 @@ typedef struct {
  * which the first `label_offset` do not count. Its centre is y / y_scale * h_anchor + y_anchor, its height
  * exp(h / h_scale) * h_anchor, in float64. Boxes are taken by their largest scores, those of at least
  * `score_threshold`; a box that is taken removes the others whose intersection over union with it is above
- * `iou_threshold`. Entries after the number of detections are 0.
+ * `iou_threshold`. With `per_class` above 0 this is done for each class by itself, for so many boxes of it, and the
+ * best of all classes stay. Entries after the number of detections are 0.
  *
  * Values: boxes, scores, anchors, workspace, output.
  */

@@ -15,9 +15,29 @@ static bool is_valid(const dtn_operator_call_t *call)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     bool is_real = type == DTN_TYPE_F32;
     bool is_range = is_real ? dtn_tfl_real(p->act_min) <= dtn_tfl_real(p->act_max) : p->act_min <= p->act_max;
-    return p->kind >= ADD && p->kind < KINDS && p->kind != (is_real ? FLOOR_MOD : PRELU) && is_range &&
+    return p->kind >= ADD && p->kind < KINDS && (is_real || p->kind != PRELU) && is_range &&
            dtn_index_is_inside(p->dims, p->a_strides, values[2].bytes / item, values[0].bytes / item) &&
            dtn_index_is_inside(p->dims, p->b_strides, values[2].bytes / item, values[1].bytes / item);
+}
+
+/* a - b * floor(a / b), exactly: the divisor is doubled until it exceeds the dividend, and taken off as it is halved.
+ */
+static float real_floor_mod(float a, float b)
+{
+    const double most = (double)FLT_MAX;
+    double rest = a < 0.0F ? -(double)a : (double)a, divisor = b < 0.0F ? -(double)b : (double)b;
+    if (!(rest <= most) || !(divisor > 0.0)) {
+        return (a - a) / (b - b); /* not a number */
+    }
+    double step = divisor;
+    while (step <= most && step <= rest) {
+        step *= 2.0;
+    }
+    for (; step >= divisor; step *= 0.5) {
+        rest -= step <= rest ? step : 0.0;
+    }
+    float found = a < 0.0F ? -(float)rest : (float)rest;
+    return rest != 0.0 && (a < 0.0F) != (b < 0.0F) ? found + b : found;
 }
 
 static float real_result(int32_t kind, float a, float b)
@@ -34,6 +54,8 @@ static float real_result(int32_t kind, float a, float b)
         return a / b;
     case FLOOR_DIV:
         return dtn_tfl_floor(a / b);
+    case FLOOR_MOD:
+        return real_floor_mod(a, b);
     case SQUARED_DIFFERENCE:
         return difference * difference;
     default:

@@ -23,7 +23,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const dtn_tensor_t *values = call->values;
-    return p->codes >= CORNERS && p->label_offset >= 0 && p->label_offset < p->scores &&
+    return p->codes >= CORNERS && p->label_offset >= 0 && p->label_offset < p->scores && p->per_class >= 0 &&
            dtn_cm_has_size(&values[BOXES], DTN_CM_LIST(4, p->boxes, p->codes)) &&
            dtn_cm_has_size(&values[SCORES], DTN_CM_LIST(4, p->boxes, p->scores)) &&
            dtn_cm_has_size(&values[ANCHORS], DTN_CM_LIST(4, p->boxes, CORNERS)) &&
@@ -95,6 +95,51 @@ static box_t *best_of(box_t *boxes, int32_t count)
     return best;
 }
 
+/* Detections so far, by descending scores: of equal ones the first stays in front. */
+typedef struct {
+    float *places;
+    float *classes;
+    float *scores;
+    int32_t most;
+    int32_t count;
+} found_t;
+
+/* Puts a box into its place, and drops the last one where there are too many. */
+static void insert(found_t *found, const box_t *box)
+{
+    int32_t at = found->count;
+    while (at > 0 && found->scores[at - 1] < box->score) {
+        at--;
+    }
+    if (at == found->most) {
+        return;
+    }
+    found->count += found->count < found->most ? 1 : 0;
+    const size_t place = (size_t)at, after = (size_t)(found->count - 1 - at);
+    memmove(found->places + (place + 1) * CORNERS, found->places + place * CORNERS, after * sizeof box->corners);
+    memmove(found->classes + place + 1, found->classes + place, after * sizeof(float));
+    memmove(found->scores + place + 1, found->scores + place, after * sizeof(float));
+    memcpy(found->places + place * CORNERS, box->corners, sizeof box->corners);
+    found->classes[at] = box->class;
+    found->scores[at] = box->score;
+}
+
+/* The best box is a detection, and those that it overlaps are out; `most` times. */
+static void suppress(const params_t *p, box_t *boxes, int32_t most, found_t *found)
+{
+    box_t *best;
+    for (int32_t taken = 0; taken < most && (best = best_of(boxes, p->boxes)) != NULL; taken++) {
+        insert(found, best);
+        best->class = -1.0F;
+        for (int32_t i = 0; i < p->boxes; i++) {
+            if (boxes[i].class >= 0.0F &&
+                intersection_over_union(best->corners, boxes[i].corners) > dtn_tfl_real(p->iou_threshold)) {
+                boxes[i].class = -1.0F;
+            }
+        }
+    }
+}
+
 int32_t dtn_tfl_detection(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
@@ -105,28 +150,24 @@ int32_t dtn_tfl_detection(const dtn_operator_call_t *call, dtn_phase_t phase)
     const float *codes = (const float *)values[BOXES].data, *scores = (const float *)values[SCORES].data;
     const float *anchors = (const float *)values[ANCHORS].data;
     box_t *boxes = (box_t *)values[WORKSPACE].data;
-    float *places = (float *)values[PLACES].data;
-    float *classes = (float *)values[CLASSES].data, *best_scores = (float *)values[BEST].data;
+    found_t found = {(float *)values[PLACES].data, (float *)values[CLASSES].data, (float *)values[BEST].data,
+                     p->detections, 0};
     for (size_t i = 0; i < (size_t)p->boxes; i++) {
         boxes[i] = decoded(p, codes + i * (size_t)p->codes, scores + i * (size_t)p->scores, anchors + i * CORNERS);
     }
     for (uint32_t output = PLACES; output <= COUNT; output++) {
         memset(values[output].data, 0, values[output].bytes);
     }
-    /* The best box is a detection, and those that it overlaps are out. */
-    int32_t found = 0;
-    for (box_t *best; found < p->detections && (best = best_of(boxes, p->boxes)) != NULL; found++) {
-        memcpy(places + (size_t)found * CORNERS, best->corners, sizeof best->corners);
-        classes[found] = best->class;
-        best_scores[found] = best->score;
-        best->class = -1.0F;
-        for (int32_t i = 0; i < p->boxes; i++) {
-            if (boxes[i].class >= 0.0F &&
-                intersection_over_union(best->corners, boxes[i].corners) > dtn_tfl_real(p->iou_threshold)) {
-                boxes[i].class = -1.0F;
-            }
-        }
+    if (p->per_class == 0) {
+        suppress(p, boxes, p->detections, &found);
     }
-    *(float *)values[COUNT].data = (float)found;
+    for (int32_t class = 0; p->per_class > 0 && class < p->scores - p->label_offset; class++) {
+        for (int32_t i = 0; i < p->boxes; i++) {
+            boxes[i].score = scores[(size_t)i * (size_t)p->scores + (size_t)(p->label_offset + class)];
+            boxes[i].class = boxes[i].score >= dtn_tfl_real(p->score_threshold) ? (float)class : -1.0F;
+        }
+        suppress(p, boxes, p->per_class, &found);
+    }
+    *(float *)values[COUNT].data = (float)found.count;
     return DTN_OK;
 }

@@ -38,6 +38,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
             "convolution",
             "fully_connected",
             "lstm",
+            "lstm_s16",
             "reduce_sum",
             "requantize",
             "svdf",

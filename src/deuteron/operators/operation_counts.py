@@ -20,7 +20,7 @@ from deuteron.operators.cortex_m import (
     winograd_tiles,
 )
 from deuteron.operators.kernel_params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
-from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
+from deuteron.operators.recurrent import GruParams, LstmParams, LstmS16Params, RnnParams
 
 DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
 PACKED_DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d_s4"
@@ -80,8 +80,9 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
         case QuantizedLinearParams() | tflite.FullyConnectedParams():
             return Work.LINEAR, elements, elements * record.in_features
         case LstmParams() | GruParams() | RnnParams():
-            gates = {LstmParams: 4, GruParams: 3, RnnParams: 1}[type(record)]
-            return Work.LINEAR, gates * elements, gates * elements * (record.in_features + record.units)
+            gates = 3 if isinstance(record, GruParams) else 1 if isinstance(record, RnnParams) else 4
+            work = Work.INT16_LAYER if isinstance(record, LstmS16Params) else Work.LINEAR
+            return work, gates * elements, gates * elements * (record.in_features + record.units)
         case tflite.ConvolutionParams():
             depth = record.kernel_h * record.kernel_w * (record.in_c // record.groups)
             return Work.INT16_LAYER, elements, elements * depth

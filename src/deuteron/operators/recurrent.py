@@ -42,6 +42,16 @@ class LstmParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class LstmS16Params(LstmParams):
+    """LSTM over int16, with TFLite Micro's arithmetic; fields as in LstmParams, the hidden_zp is 0.
+
+    Weights are those of inputs, then those of hidden states. A gate is f(sat16(sat16(F(bias + sum(x * w))) +
+    sat16(F(sum(h * w))))), with 64-bit sums and biases. F is a factor whose multiplier has 15 bits, rounded once, ties
+    up. f has the table of `sigmoid_s16`. The products of gates and cells are R of a half, and saturated.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class GruParams(KernelParams):
     """GRU over a sequence as that of LstmParams; gates are reset, update and new gate.
 

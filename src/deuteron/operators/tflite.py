@@ -21,7 +21,7 @@ from deuteron.operators.kernel_params import (
     ReductionParams,
     WindowParams,
 )
-from deuteron.operators.recurrent import LstmParams
+from deuteron.operators.recurrent import LstmParams, LstmS16Params
 from deuteron.operators.tflite_unquantized import UNQUANTIZED_OPERATORS
 
 PREFIX = "dtn_tfl"
@@ -53,6 +53,22 @@ class BroadcastAddParams(BroadcastParams):
 @dataclass(frozen=True, slots=True)
 class BroadcastMulParams(BroadcastParams):
     """Product of two int8 or two int16 tensors: out = clamp(out_zp + R((a - a_zp) * (b - b_zp)))."""
+
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class DivideParams(BroadcastParams):
+    """Quotient of two int8 tensors: out = clamp(out_zp + R((a - a_zp) / (b - b_zp))).
+
+    The reciprocal of the divisor has 31 bits. The divisor 0 gives the quotient 0.
+    """
 
     a_zp: int
     b_zp: int
@@ -292,13 +308,6 @@ class SelectParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class LogicalParams(BroadcastParams):
-    """Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b."""
-
-    kind: int
-
-
-@dataclass(frozen=True, slots=True)
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
@@ -384,6 +393,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     ),
     CpuOperator("broadcast_add", ("a", "b"), BroadcastAddParams, prefix=PREFIX),
     CpuOperator("broadcast_mul", ("a", "b"), BroadcastMulParams, prefix=PREFIX),
+    CpuOperator("divide", ("a", "b"), DivideParams, prefix=PREFIX),
     CpuOperator("prelu", ("input", "alpha"), PreluParams, prefix=PREFIX),
     CpuOperator("requantize", ("input",), RequantizeParams, prefix=PREFIX),
     CpuOperator("quantize", ("input",), QuantizeParams, prefix=PREFIX),
@@ -399,7 +409,6 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("l2_normalize", ("input",), L2NormalizeParams, prefix=PREFIX),
     CpuOperator("compare", ("a", "b"), CompareParams, prefix=PREFIX),
     CpuOperator("select", ("condition", "a", "b"), SelectParams, prefix=PREFIX),
-    CpuOperator("logical", ("a", "b"), LogicalParams, prefix=PREFIX),
     CpuOperator("cast", ("input",), CastParams, prefix=PREFIX),
     CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
     CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),
@@ -411,6 +420,14 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
         "lstm",
         ("input", "input_weights", "hidden_weights", "starts"),
         LstmParams,
+        scratch=("gates",),
+        state=("hidden_state", "cell_state"),
+        prefix=PREFIX,
+    ),
+    CpuOperator(
+        "lstm_s16",
+        ("input", "weights", "biases", "table"),
+        LstmS16Params,
         scratch=("gates",),
         state=("hidden_state", "cell_state"),
         prefix=PREFIX,

@@ -11,6 +11,7 @@ from deuteron.operators.kernel_params import (
     BroadcastParams,
     ChannelMapParams,
     Dims5,
+    Dims6,
     GroupedConvolutionParams,
     KernelParams,
     WindowParams,
@@ -25,13 +26,20 @@ class ArithmeticParams(BroadcastParams):
     """Broadcasting operator of two tensors of float32, int32 or int64, or of int8 and int16 as they are stored.
 
     `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2. Kind 7 is a,
-    or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5
-    is of whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
+    or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 7
+    is of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
     """
 
     kind: int
     act_min: int
     act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalParams(BroadcastParams):
+    """Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b."""
+
+    kind: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,37 @@ class CumsumParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class SvdfF32Params(KernelParams):
+    """SVDF of float32, as SvdfParams: the newest value of a filter is sum(x * feature weight).
+
+    The output is the clamped bias + the sums over time of a unit's filters; all sums begin with 0, and keep their
+    order.
+    """
+
+    batches: int
+    in_features: int
+    units: int
+    rank: int
+    steps: int
+    act_min: int
+    act_max: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSliceParams(KernelParams):
+    """A tensor of any type of which a slice is replaced: `dims` of the tensor, `slice_dims` of the new values.
+
+    The starts, int32 or int64, are those of the last `rank` dimensions; a start is held within 0 and the last place at
+    which the slice fits.
+    """
+
+    rank: int
+    dims: Dims6
+    slice_dims: Dims6
+
+
+@dataclass(frozen=True, slots=True)
 class LogSoftmaxParams(KernelParams):
     """Log-softmax over rows of `depth` int8 elements, to int8 with scale 16/256 and zero point 127.
 
@@ -127,7 +166,8 @@ class DetectionParams(KernelParams):
     which the first `label_offset` do not count. Its centre is y / y_scale * h_anchor + y_anchor, its height
     exp(h / h_scale) * h_anchor, in float64. Boxes are taken by their largest scores, those of at least
     `score_threshold`; a box that is taken removes the others whose intersection over union with it is above
-    `iou_threshold`. Entries after the number of detections are 0.
+    `iou_threshold`. With `per_class` above 0 this is done for each class by itself, for so many boxes of it, and the
+    best of all classes stay. Entries after the number of detections are 0.
     """
 
     boxes: int
@@ -141,6 +181,7 @@ class DetectionParams(KernelParams):
     x_scale: int
     h_scale: int
     w_scale: int
+    per_class: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +210,15 @@ class ResizeBilinearF32Params(ChannelMapParams):
 
 UNQUANTIZED_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arithmetic", ("a", "b"), ArithmeticParams, prefix=PREFIX),
+    CpuOperator("logical", ("a", "b"), LogicalParams, prefix=PREFIX),
     CpuOperator("convolution_f32", ("input", "weights"), ConvolutionF32Params, ("bias",), prefix=PREFIX),
     CpuOperator("pool_f32", ("input",), PoolF32Params, prefix=PREFIX),
     CpuOperator("reduce", ("input",), ReduceParams, prefix=PREFIX),
     CpuOperator("cumsum", ("input",), CumsumParams, prefix=PREFIX),
+    CpuOperator(
+        "svdf_f32", ("input", "features", "times"), SvdfF32Params, ("bias",), state=("activation_state",), prefix=PREFIX
+    ),
+    CpuOperator("update_slice", ("input", "slice", "starts"), UpdateSliceParams, prefix=PREFIX),
     CpuOperator("log_softmax", ("input", "table"), LogSoftmaxParams, prefix=PREFIX),
     CpuOperator("log_softmax_f32", ("input",), LogSoftmaxF32Params, prefix=PREFIX),
     CpuOperator("batch_matmul_f32", ("a", "b"), BatchMatmulF32Params, prefix=PREFIX),

@@ -37,6 +37,7 @@ from deuteron.tflite.normalize import normalized, with_shapes, with_unique_names
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
 from deuteron.tflite.variables import resolved
+from deuteron.tflite.weight_decoding import with_decoded_weights
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -191,7 +192,7 @@ class Prepared:
 
 def prepare(source: Buffer, options: TfliteOptions = TfliteOptions()) -> Prepared:
     """Return a file in that form; errors as of `normalized`, and UnsupportedError for one that is compiled already."""
-    model = selected(source, options.signature)
+    model = with_decoded_weights(selected(source, options.signature))
     if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)

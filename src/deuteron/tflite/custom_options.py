@@ -8,6 +8,9 @@ from flatbuffers import flexbuffers  # pyright: ignore[reportMissingTypeStubs]
 DETECTION = "TFLite_Detection_PostProcess"
 """The custom operator behind the detection models of TensorFlow's Object Detection API."""
 
+CIRCULAR_BUFFER = "CIRCULAR_BUFFER"
+"""TFLite Micro's custom operator that joins its inputs of several runs."""
+
 
 def options_of(data: bytes) -> Mapping[str, Any] | None:
     """Return the fields of a map of numbers; None for bytes that are none."""

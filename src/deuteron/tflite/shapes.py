@@ -389,6 +389,17 @@ def _top_k(operands: Operands) -> list[Shape]:
     return [(*operands.shapes[0][:-1], operands.numbers(1)[0])] * 2
 
 
+def _broadcast_args(operands: Operands) -> list[Shape]:
+    return [(max(math.prod(shape) for shape in operands.shapes),)]
+
+
+def _embedding_lookup(operands: Operands) -> list[Shape]:
+    ids, table = operands.shapes
+    if len(ids) != 1 or len(table) < 2:
+        raise ShapeError(f"rows of {list(table)} by {list(ids)} numbers")
+    return [(*ids, *table[1:])]
+
+
 def _detection(operands: Operands) -> list[Shape]:
     given = options_of(operands.op.custom_options) or {}
     count = int(given.get("max_detections", 0)) * int(given.get("max_classes_per_detection", 1))
@@ -402,9 +413,9 @@ _ELEMENTWISE = (
     "LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR SELECT_V2 ATAN2 BITWISE_XOR RIGHT_SHIFT PRELU"
 )
 _SAME = (
-    "ABS BITCAST CAST CEIL COS CUMSUM DENSIFY DEQUANTIZE ELU EXP FAKE_QUANT FLOOR GELU HARD_SWISH L2_NORMALIZATION "
-    "LEAKY_RELU LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG QUANTIZE RELU RELU6 "
-    "RELU_0_TO_1 RELU_N1_TO_1 REVERSE_V2 ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE ADD_N"
+    "ABS ADD_N BITCAST CAST CEIL COS CUMSUM DENSIFY DEQUANTIZE DYNAMIC_UPDATE_SLICE ELU EXP FAKE_QUANT FLOOR GELU "
+    "HARD_SWISH L2_NORMALIZATION LEAKY_RELU LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG "
+    "QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 REVERSE_V2 ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE"
 )
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -417,12 +428,14 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "AVERAGE_POOL_2D": _pool,
         "BATCH_MATMUL": _batch_matmul,
         "BATCH_TO_SPACE_ND": _batch_to_space,
+        "BROADCAST_ARGS": _broadcast_args,
         "BROADCAST_TO": _broadcast_to,
         "CONCATENATION": _concatenation,
         "CONV_2D": _conv,
         "DEPTHWISE_CONV_2D": _depthwise,
         "DEPTH_TO_SPACE": _depth_to_space,
         DETECTION: _detection,
+        "EMBEDDING_LOOKUP": _embedding_lookup,
         "EXPAND_DIMS": _expand_dims,
         "FILL": _fill,
         "FULLY_CONNECTED": _fully_connected,

@@ -4,7 +4,8 @@ A *resource* variable (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) is followed t
 compilers put memory into SSA form. Its first READ_VARIABLE becomes an input of the model, and the last value that is
 assigned becomes an output. No operator on variables is left. CALL_ONCE gives the bytes before the first run.
 
-A *variable tensor* (SVDF, UNIDIRECTIONAL_SEQUENCE_LSTM) stays an operand that its operator reads and writes.
+A *variable tensor* (SVDF, UNIDIRECTIONAL_SEQUENCE_LSTM) stays an operand that its operator reads and writes. That of a
+CIRCULAR_BUFFER becomes a state, too (`tflite.circular_buffers`).
 """
 
 import math
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from deuteron.errors import FormatError, InternalError, UnsupportedError
+from deuteron.tflite.circular_buffers import with_circular_buffers
 from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatOperator, FlatTensor, State
@@ -50,10 +52,11 @@ def resolved(source: Buffer, model: FlatModel) -> Resolved:
         FormatError: the operators contradict each other.
         UnsupportedError: a variable is used in a way that has no fixed meaning, or its first value is computed.
     """
-    model = with_variable_tensors(model)
-    if all(op.name not in (_HANDLE, _READ, _ASSIGN, _ONCE) for op in model.operators):
-        return Resolved(model)
-    return _Resources(source, model).run()
+    found = Resolved(with_variable_tensors(model))
+    if any(op.name in (_HANDLE, _READ, _ASSIGN, _ONCE) for op in model.operators):
+        found = _Resources(source, found.model).run()
+    made, notes = with_circular_buffers(found.model, frozenset(STATE_OPERANDS))
+    return Resolved(made, (*found.notes, *notes))
 
 
 def with_variable_tensors(model: FlatModel) -> FlatModel:

@@ -28,10 +28,12 @@ def with_options(source: FlatModel, given: dict[str, int | float | bool]) -> Fla
     return replace(source, operators=(code,))
 
 
-def detection(dtype: str) -> Make:
+def detection(dtype: str, *, by_class: bool = False) -> Make:
     def make(rng: Rng) -> FlatModel:
         boxes, classes, background = int(rng.integers(1, 40)), int(rng.integers(1, 5)), int(rng.integers(2))
         given = options(rng, classes, boxes)
+        if by_class:
+            given |= {"use_regular_nms": True, "detections_per_class": int(rng.integers(1, 8))}
         qs = [None, None, None]
         if dtype != "FLOAT32":
             qs = [quant(rng, dtype, 0.04), Quant((1 / 256,), (0 if dtype == "UINT8" else -128,)), None]

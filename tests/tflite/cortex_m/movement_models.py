@@ -244,6 +244,37 @@ def gather_nd(dtype: str) -> Make:
     return make
 
 
+def embedding_lookup(dtype: str) -> Make:
+    """Rows; of int8 half the time the numbers that they stand for, with a scale for the table or for each row."""
+
+    def make(rng: Rng) -> FlatModel:
+        rows, count, dims = int(rng.integers(1, 20)), int(rng.integers(1, 9)), shape(rng, int(rng.integers(1, 4)))
+        q, result = _quant(rng, dtype), dtype
+        if dtype == "INT8" and rng.integers(2):
+            scales = tuple(float(np.float32(v)) for v in rng.uniform(1e-3, 1, rows if rng.integers(2) else 1))
+            q, result = Quant(scales, (0,) * len(scales), 0 if len(scales) > 1 else None), "FLOAT32"
+        operands = [constant("i", rng.integers(0, rows, count)), tensor("table", (rows, *dims), dtype, q)]
+        y = tensor("y", (count, *dims), result, q if result == dtype else None)
+        return model("EMBEDDING_LOOKUP", operands, [y])
+
+    return make
+
+
+def update_slice(dtype: str) -> Make:
+    """DYNAMIC_UPDATE_SLICE with starts that are constant or, nearly all of them too far out, computed."""
+
+    def make(rng: Rng) -> FlatModel:
+        dims, q, index = shape(rng, int(rng.integers(1, 6))), _quant(rng, dtype), str(rng.choice(["INT32", "INT64"]))
+        part = [int(rng.integers(1, size + 1)) for size in dims]
+        starts = constant("s", rng.integers(-2, 7, len(dims)), index)
+        if rng.integers(3) == 0:
+            starts = tensor("s", (len(dims),), index)
+        operands = [tensor("x", dims, dtype, q), tensor("u", part, dtype, q), starts]
+        return model("DYNAMIC_UPDATE_SLICE", operands, [tensor("y", dims, dtype, q)], "DynamicUpdateSliceOptions")
+
+    return make
+
+
 def pad(name: str, dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         dims, q = shape(rng, int(rng.integers(1, 5))), _quant(rng, dtype)
@@ -283,6 +314,8 @@ _MOVERS: Mapping[str, tuple[Callable[[str], Make], tuple[str, ...]]] = {
     "batch_to_space_nd": (lambda t: batches("BATCH_TO_SPACE_ND", t), ("INT8", "INT32", "FLOAT32")),
     "gather": (gather, ("INT8", "INT16", "INT32", "FLOAT32", "BOOL")),
     "gather_nd": (gather_nd, ("INT8", "INT16", "INT32", "FLOAT32", "BOOL")),
+    "embedding_lookup": (embedding_lookup, ("INT8", "FLOAT32")),
+    "dynamic_update_slice": (update_slice, ("UINT8", "INT8", "INT16", "INT32", "INT64", "FLOAT32", "BOOL")),
     "pad": (lambda t: pad("PAD", t), ("UINT8", "INT8", "INT16", "INT32", "FLOAT32")),
     "padv2": (lambda t: pad("PADV2", t), ("INT8", "INT16", "INT32", "FLOAT32")),
     "mirror_pad": (lambda t: pad("MIRROR_PAD", t), ("INT8", "INT32", "FLOAT32")),

@@ -171,6 +171,28 @@ def fill(dtype: str) -> Make:
     return make
 
 
+def l2_normalization(rng: Rng) -> FlatModel:
+    dims, options = shape(rng, int(rng.integers(1, 5)), 30), {"FusedActivationFunction": 0}
+    operands, result = [tensor("x", dims, "FLOAT32")], [tensor("y", dims, "FLOAT32")]
+    return model("L2_NORMALIZATION", operands, result, "L2NormOptions", options)
+
+
+def computed_fill(rng: Rng) -> FlatModel:
+    """FILL of a number that is computed."""
+    dims = shape(rng, int(rng.integers(1, 5)))
+    value = tensor("value", (), "INT32")
+    return model("FILL", [constant("dims", dims), value], [tensor("y", dims, "INT32")], "FillOptions")
+
+
+def broadcast_args(rng: Rng) -> FlatModel:
+    """BROADCAST_ARGS of a shape that is computed and one of ones: LiteRT ends the process where shapes contradict."""
+    dtype, sizes = str(rng.choice(["INT32", "INT64"])), shape(rng, 2)
+    operands = [tensor("a", sizes[:1], dtype), constant("b", [1] * sizes[1], dtype)]
+    if rng.integers(2):
+        operands.reverse()
+    return model("BROADCAST_ARGS", operands, [tensor("y", (max(sizes),), dtype)])
+
+
 def inverse_root_s16(rng: Rng) -> FlatModel:
     """RSQRT of int16, which is defined above 0: of the larger of the input and 1."""
     q, dims = quant(rng, "INT16"), shape(rng, 3)
@@ -201,6 +223,10 @@ MODELS: Mapping[str, Make] = {
     "div-INT32": binary("DIV", "INT32", "DivOptions", divides=True),
     **{f"floor_div-{t}": binary("FLOOR_DIV", t, divides=True) for t in ("FLOAT32", "INT8", "INT16", "INT32")},
     **{f"floor_mod-{t}": binary("FLOOR_MOD", t, divides=True) for t in ("INT8", "INT16", "INT32", "INT64")},
+    "floor_mod-FLOAT32": binary("FLOOR_MOD", "FLOAT32"),
+    "l2_normalization-FLOAT32": l2_normalization,
+    "fill-computed": computed_fill,
+    "broadcast_args": broadcast_args,
     **{f"cumsum-{t}": cumsum(t) for t in PLAIN},
     **{f"add_n-{t}": add_n(t) for t in ("FLOAT32", "INT32")},
     **{f"{n.lower()}-{t}": reduction(n, t) for n in ("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM") for t in PLAIN},

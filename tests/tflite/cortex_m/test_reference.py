@@ -108,12 +108,13 @@ def test_gelu_is_near_litert(c_operators: OperatorLibrary) -> None:
             compare(c_operators, source, rng, steps=GELU_STEPS)
 
 
+@pytest.mark.parametrize("by_class", [False, True])
 @pytest.mark.parametrize("dtype", ["FLOAT32", "UINT8"])
-def test_detections_equal_those_of_litert(c_operators: OperatorLibrary, dtype: str) -> None:
+def test_detections_equal_those_of_litert(c_operators: OperatorLibrary, dtype: str, *, by_class: bool) -> None:
     """LiteRT leaves what stands behind the number of detections as it was in memory."""
     for case in range(4 * CASES):
         rng = np.random.default_rng(case)
-        source = detection_models.detection(dtype)(rng)
+        source = detection_models.detection(dtype, by_class=by_class)(rng)
         decoded = signed(source)
         inputs = random_inputs(decoded, rng)
         wanted, found = Litert(encode(source)).run(inputs), run(c_operators, decoded, inputs)

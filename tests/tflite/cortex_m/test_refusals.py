@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.cortex_m.operator_library import OperatorLibrary, RefusedError
-from tests.tflite.cortex_m import detection_models, models, more_models, movement_models, plain_models
+from tests.tflite.cortex_m import detection_models, micro_models, models, more_models, movement_models, plain_models
 from tests.tflite.cortex_m.models import Rng, constant, model, tensor
 
 from deuteron.errors import UnsupportedError
@@ -20,7 +20,7 @@ from deuteron.tflite.unsigned import signed
 
 Q = Quant((0.5,), (-4,))
 HINT = "quantize the model to int8 or int16 in full, or leave the operator to the host"
-FAMILIES = (models.MODELS, movement_models.MODELS, more_models.MODELS, plain_models.MODELS)
+FAMILIES = (models.MODELS, movement_models.MODELS, more_models.MODELS, plain_models.MODELS, micro_models.MODELS)
 MODELS = {name: make for family in (*FAMILIES, more_models.NEAR, plain_models.NEAR) for name, make in family.items()}
 
 
@@ -78,21 +78,6 @@ def test_a_result_that_was_always_zero_in_calibration() -> None:
     )
 
 
-def test_a_quantized_division() -> None:
-    """LiteRT takes it, and small dividends give wrong quotients."""
-    a, b, y = (
-        tensor(name, (2,), "INT8", Quant((scale,), (0,))) for name, scale in (("a", 0.5), ("b", 0.5), ("y", 1.0))
-    )
-    source = model("DIV", [a, b], [y], "DivOptions", {"FusedActivationFunction": 0})
-    quotients = Litert(encode(source)).run([np.array([1, 100], np.int8), np.array([100, 100], np.int8)])[0]
-    assert quotients.tolist() == [127, 1]
-    assert error(source) == (
-        "operator 0 (DIV): tensor `a` is INT8; FLOAT32 or INT32 is allowed\n\n"
-        "hint: divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantized "
-        "division shifts by more than 31 bits, and gives the largest number for 1 / 100"
-    )
-
-
 def test_a_type_that_the_operator_does_not_take() -> None:
     source = model("HARD_SWISH", [tensor("x", (4,), "INT16", Q)], [tensor("y", (4,), "INT16", Q)])
     assert error(source) == f"operator 0 (HARD_SWISH): tensor `x` is INT16; INT8 or FLOAT32 is allowed\n\nhint: {HINT}"
@@ -133,6 +118,38 @@ def test_a_fused_activation_function() -> None:
     )
 
 
+def test_a_slice_that_does_not_fit() -> None:
+    x, u = (tensor(name, dims, "INT8", Q) for name, dims in (("x", (4, 2)), ("u", (1, 3))))
+    source = model("DYNAMIC_UPDATE_SLICE", [x, u, tensor("s", (2,), "INT32")], [tensor("y", (4, 2), "INT8", Q)])
+    assert error(source) == (
+        "operator 0 (DYNAMIC_UPDATE_SLICE): a slice [1, 3] at 2 indices does not fit into [4, 2]\n\n"
+        "hint: make the file again; it is damaged or its exporter has a defect"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quant", "message"),
+    [
+        (Q, "tensor `t` has no quantization, or a zero point that is not 0; a scale and the zero point 0 are allowed"
+         "\n\nhint: quantize the table symmetrically"),
+        (Quant((0.5, 0.25), (0, 0), 1), "tensor `t` has 2 scales; one for all of it, or one for each row is allowed"
+         "\n\nhint: quantize the table by rows"),
+    ],
+)  # fmt: skip
+def test_a_table_whose_quantization_is_not_taken(quant: Quant, message: str) -> None:
+    operands = [tensor("i", (3,), "INT32"), constant("t", np.ones((4, 2)), "INT8", quant)]
+    found = error(model("EMBEDDING_LOOKUP", operands, [tensor("y", (3, 2), "FLOAT32")]))
+    assert found == f"operator 0 (EMBEDDING_LOOKUP): {message}"
+
+
+def test_a_row_that_the_table_lacks() -> None:
+    operands = [constant("i", [1, 4]), tensor("t", (4, 2), "FLOAT32")]
+    assert error(model("EMBEDDING_LOOKUP", operands, [tensor("y", (2, 2), "FLOAT32")])) == (
+        "operator 0 (EMBEDDING_LOOKUP): it has the index 4 of 4 elements\n\n"
+        "hint: make the file again; its exporter has a defect"
+    )
+
+
 def test_too_many_products() -> None:
     w = constant("w", np.ones((1, 70000)), "INT8", Q)
     options = {"FusedActivationFunction": 0, "WeightsFormat": 0, "KeepNumDims": 0}
@@ -164,9 +181,10 @@ def test_slopes_of_int16() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"use_regular_nms": True}, "it suppresses boxes class by class, or gives several classes for a box; the fast "
-         "suppression with one class is allowed\n\nhint: export the model with `use_regular_nms=False` and "
-         "`max_classes_per_detection=1`"),
+        ({"max_classes_per_detection": 2}, "it gives several classes for a box; one is allowed\n\n"
+         "hint: export the model with `max_classes_per_detection=1`"),
+        ({"use_regular_nms": True, "detections_per_class": 0}, "it takes 0 detections per class; 1 or more are allowed"
+         "\n\nhint: make the file again; its exporter has a defect"),
         ({"num_classes": 9}, "its options have 9 classes, and a box has 1 scores\n\n"
          "hint: make the file again; its exporter has a defect"),
     ],

@@ -1,4 +1,4 @@
-"""ADD, SUB, MUL, SQUARED_DIFFERENCE, PRELU, MINIMUM and MAXIMUM of int8 and int16."""
+"""ADD, SUB, MUL, DIV, SQUARED_DIFFERENCE, PRELU, MINIMUM and MAXIMUM of int8 and int16."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from deuteron.operators.tflite import (
     BY_TFLITE_OPERATOR,
     BroadcastAddParams,
     BroadcastMulParams,
+    DivideParams,
     PreluParams,
 )
 from deuteron.tflite.cortex_m import unquantized
@@ -51,7 +52,7 @@ def _sum_factors(site: Site, left_shift: int, *, squared: bool = False) -> tuple
     twice = np.float64(np.float32(2) * max(a, b))
     unit = np.float64(np.float32(1 << (left_shift * 2 if squared else left_shift)) * out)
     whole = (twice * twice if squared else twice) / unit
-    if whole >= 1:
+    if whole >= 1 and not squared:
         raise site.unsupported(
             f"the scale {out} of `{site.output().name}` is too small for operands with scales {a} and {b}",
             "check the calibration data: the output's range does not fit its operands",
@@ -68,7 +69,7 @@ def _addition(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
             shifts = [round(np.log2(float(site.scale(out)) / float(site.scale(t)))) for t in (x, y)]
             if any(shifts):
                 return _shifted_sum(site, kind, shifts)
-        left_shift = 7 if squared else 15 if is_int16 else 20
+        left_shift = (0 if is_int16 else 7) if squared else 15 if is_int16 else 20
         (a_mult, a_shift), (b_mult, b_shift), (o_mult, o_shift) = _sum_factors(site, left_shift, squared=squared)
         act_min, act_max = site.stored_range(None, None) if squared else site.stored_activation()
         zero_points = [site.zero_point(t) for t in (x, y, out)]
@@ -141,6 +142,18 @@ def multiply(site: Site) -> tuple[CpuCall, ...]:
     return (CpuCall(BY_TFLITE_OPERATOR["broadcast_mul"], inputs, (site.out(),), params),)
 
 
+def divide(site: Site) -> tuple[CpuCall, ...]:
+    """Lower DIV."""
+    x, y, out = site.input(0), site.input(1), site.output()
+    site.require(y, x.dtype)
+    multiplier, shift = factor(float(site.scale(x) / (site.scale(y) * site.scale(out))))
+    dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, y.shape)
+    a_zp, b_zp, out_zp = (site.zero_point(t) for t in (x, y, out))
+    limits = site.stored_activation()
+    params = DivideParams(dims, a_strides, b_strides, a_zp, b_zp, out_zp, multiplier, shift, *limits)
+    return (CpuCall(BY_TFLITE_OPERATOR["divide"], (site.ref(0), site.ref(1)), (site.out(),), params),)
+
+
 def prelu(site: Site) -> tuple[CpuCall, ...]:
     """Lower PRELU."""
     x, alpha, out = site.input(0), site.input(1), site.output()
@@ -185,9 +198,15 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "ADD": _or_unquantized(_addition(_SUM), unquantized.ADD),
         "SUB": _or_unquantized(_addition(_DIFFERENCE), unquantized.SUB),
         "MUL": _or_unquantized(multiply, unquantized.MUL),
+        "DIV": by_type(
+            {
+                "INT8": divide,
+                **dict.fromkeys(("FLOAT32", "INT32"), unquantized.arithmetic(unquantized.DIV)),
+            }
+        ),
         "SQUARED_DIFFERENCE": by_type(
             {
-                "INT8": _addition(_SQUARE),
+                **dict.fromkeys(ACTIVATIONS, _addition(_SQUARE)),
                 **dict.fromkeys(
                     ("FLOAT32", "INT32"), unquantized.arithmetic(unquantized.SQUARED_DIFFERENCE, activation=False)
                 ),

@@ -1,23 +1,25 @@
-"""Comparisons, LOGICAL_AND, LOGICAL_OR and LOGICAL_NOT, SELECT and SELECT_V2, ARG_MAX and ARG_MIN."""
+"""Comparisons, logical operators, SELECT and SELECT_V2, BROADCAST_ARGS, ARG_MAX and ARG_MIN."""
 
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from deuteron.operators.tflite import (
     BY_TFLITE_OPERATOR,
     ArgExtremumParams,
     CompareParams,
-    LogicalParams,
     SelectParams,
 )
+from deuteron.operators.tflite_unquantized import LogicalParams
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
-from deuteron.tflite.cortex_m.call import CpuCall, FileTensor, Temporary
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.padding import ANY
-from deuteron.tflite.cortex_m.regions import contiguous
+from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.flat_model import FlatTensor
 
 _LESS, _LESS_OR_EQUAL, _EQUAL, _DIFFERENT = range(4)
@@ -96,6 +98,30 @@ def select(site: Site) -> tuple[CpuCall, ...]:
     )
 
 
+def broadcast_shape(site: Site) -> tuple[CpuCall, ...]:
+    """Lower BROADCAST_ARGS of shapes that are computed: a size of 1 becomes that of the other shape."""
+    first, second = site.input(0), site.input(1)
+    dtype = site.dtype(first)
+    site.require(second, first.dtype)
+    (least, _), (most, longer) = sorted((math.prod(site.input(position).shape), position) for position in range(2))
+    head, common = most - least, (1, 1, 1, 1, least)
+    calls = copies(dtype, site.ref(longer), site.out(), (head,), whole((head,)), whole((head,)))
+    sizes = [Temporary((least,), dtype) for _ in range(2)]
+    for position, size in enumerate(sizes):
+        read = Region(head if position == longer else 0, (1,))
+        calls += copies(dtype, site.ref(position), size, (least,), read, whole((least,)))
+    is_one, result = Temporary((least,), "bool"), Temporary((least,), dtype)
+    one, steps = Constant(np.ones(1, dtype)), (0, 0, 0, 0, 1)
+    compared = CompareParams(common, steps, (0, 0, 0, 0, 0), _EQUAL, 0, 0, 0, 0, 0, 0, 0)
+    chosen = SelectParams(common, steps, steps, steps)
+    return (
+        *calls,
+        CpuCall(BY_TFLITE_OPERATOR["compare"], (sizes[0], one), (is_one,), compared),
+        CpuCall(BY_TFLITE_OPERATOR["select"], (is_one, sizes[1], sizes[0]), (result,), chosen),
+        *copies(dtype, result, site.out(), (least,), whole((least,)), Region(head, (1,))),
+    )
+
+
 def _place(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:
     def lower(site: Site) -> tuple[CpuCall, ...]:
         shape = site.input().shape
@@ -123,6 +149,7 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "LOGICAL_AND": Lowering(_logical(_AND), _BOOL),
         "LOGICAL_OR": Lowering(_logical(_OR), _BOOL),
         "LOGICAL_NOT": Lowering(_logical(_NOT), _BOOL),
+        "BROADCAST_ARGS": Lowering(broadcast_shape, ("INT32", "INT64")),
         "SELECT": Lowering(select, _BOOL),
         "SELECT_V2": Lowering(select, _BOOL),
         "ARG_MAX": Lowering(_place(1), _PLACED, note="constant axis"),

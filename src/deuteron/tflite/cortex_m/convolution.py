@@ -105,6 +105,8 @@ def _input_position(site: Site) -> int:
 def _bias(site: Site, position: int) -> Array | None:
     if not site.has_input(position):
         return None
+    if site.op.name == "TRANSPOSE_CONV" and site.output().dtype == site.input(position).dtype == "INT16":
+        return site.constant(position).ravel().astype(np.int64)  # as TFLite Micro takes it
     site.require(site.input(position), "INT32", "INT64")
     return site.constant(position).ravel()
 

@@ -15,7 +15,9 @@ from deuteron.tflite.custom_options import DETECTION, options_of
 
 _TYPES = ("FLOAT32", "INT8", "UINT8")
 _HINT_EXPORTER = "make the file again; its exporter has a defect"
-_HINT_OPTIONS = "export the model with `use_regular_nms=False` and `max_classes_per_detection=1`"
+_HINT_OPTIONS = "export the model with `max_classes_per_detection=1`"
+_PER_CLASS = 100
+"""Detections per class where the options do not say."""
 
 
 def detection(site: Site) -> tuple[CpuCall, ...]:
@@ -23,12 +25,11 @@ def detection(site: Site) -> tuple[CpuCall, ...]:
     given = options_of(site.op.custom_options)
     if given is None:
         raise site.unsupported("its options are no FlexBuffers map", _HINT_EXPORTER)
-    if given.get("use_regular_nms") or int(given.get("max_classes_per_detection", 1)) != 1:
-        raise site.unsupported(
-            "it suppresses boxes class by class, or gives several classes for a box; the fast suppression with one "
-            "class is allowed",
-            _HINT_OPTIONS,
-        )
+    if int(given.get("max_classes_per_detection", 1)) != 1:
+        raise site.unsupported("it gives several classes for a box; one is allowed", _HINT_OPTIONS)
+    per_class = int(given.get("detections_per_class", _PER_CLASS)) if given.get("use_regular_nms") else 0
+    if per_class < bool(given.get("use_regular_nms")):
+        raise site.unsupported(f"it takes {per_class} detections per class; 1 or more are allowed", _HINT_EXPORTER)
     boxes, scores, anchors = (site.input(position) for position in range(3))
     classes = int(given.get("num_classes", 0))
     names = ("max_detections", "nms_score_threshold", "nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale")
@@ -46,7 +47,13 @@ def detection(site: Site) -> tuple[CpuCall, ...]:
         constant = site.scale(anchors) * (constant - np.float32(site.zero_point(anchors)))
     numbers = [bits_of(float(given[name])) for name in names[1:]]
     params = DetectionParams(
-        boxes.shape[1], boxes.shape[2], scores.shape[-1], scores.shape[-1] - classes, int(given[names[0]]), *numbers
+        boxes.shape[1],
+        boxes.shape[2],
+        scores.shape[-1],
+        scores.shape[-1] - classes,
+        int(given[names[0]]),
+        *numbers,
+        per_class=min(per_class, boxes.shape[1]),
     )
     inputs = (*operands, Constant(np.ascontiguousarray(constant, np.float32)))
     outputs = tuple(site.out(position) for position in range(4))
@@ -65,5 +72,5 @@ def _real(site: Site, position: int, calls: list[CpuCall]) -> Operand:
 
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
-    {DETECTION: Lowering(detection, _TYPES, note="constant anchors, fast suppression, one class for a box")}
+    {DETECTION: Lowering(detection, _TYPES, note="constant anchors, one class for a box")}
 )

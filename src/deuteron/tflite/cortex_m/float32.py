@@ -29,7 +29,7 @@ def _clamped(site: Site, call: CpuCall) -> tuple[CpuCall, ...]:
     return first, clamp(between, site.out(), low, high)
 
 
-def clamp(source: Operand, target: FileTensor, low: float | None, high: float | None) -> CpuCall:
+def clamp(source: Operand, target: FileTensor | Temporary, low: float | None, high: float | None) -> CpuCall:
     """Return a clamp of float32 numbers."""
     params = ClampParams(bits_of(-math.inf if low is None else low), bits_of(math.inf if high is None else high))
     return CpuCall(BY_ATEN_OPERATOR["clamp"], (source,), (target,), params)

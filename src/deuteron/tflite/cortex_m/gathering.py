@@ -1,4 +1,4 @@
-"""GATHER and GATHER_ND: rows of a tensor of any type, by index."""
+"""GATHER, GATHER_ND, EMBEDDING_LOOKUP and DYNAMIC_UPDATE_SLICE: parts of a tensor by indices."""
 
 import math
 from collections.abc import Mapping
@@ -7,16 +7,18 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
-from deuteron.operators.kernel_params import BINARY_RANK
-from deuteron.operators.tflite import BY_TFLITE_OPERATOR, CastParams
-from deuteron.operators.tflite_unquantized import ArithmeticParams, ReduceParams
+from deuteron.operators.kernel_params import BINARY_RANK, RANK
+from deuteron.operators.tflite import BY_TFLITE_OPERATOR, DEQUANTIZE, CastParams, DequantizeParams
+from deuteron.operators.tflite_unquantized import ArithmeticParams, ReduceParams, UpdateSliceParams
 from deuteron.tflite.cortex_m.broadcasting import five
-from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
+from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.operator_view import LIMITS, Array, Site
 from deuteron.tflite.cortex_m.padding import ANY
-from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, merged, whole
+from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, merged, six, whole
 from deuteron.tflite.cortex_m.unquantized import MUL, SUM
+from deuteron.tflite.flat_model import HINT_MALFORMED
 
 _HINT_BATCHES = "make the indices a constant of the file, or gather each batch by an operator of its own"
 _MOST_BATCHES = 64
@@ -77,6 +79,76 @@ def gather_nd(site: Site) -> tuple[CpuCall, ...]:
     return (*calls, CpuCall(BY_OPERATOR["gather"], (site.ref(0), places), (site.out(),), params))
 
 
+def embedding_lookup(site: Site) -> tuple[CpuCall, ...]:
+    """Lower EMBEDDING_LOOKUP: rows of a table, or the numbers that the int8 rows stand for."""
+    ids, table, out = site.input(0), site.input(1), site.output()
+    rows, count = table.shape[0], math.prod(ids.shape)
+    row = math.prod(table.shape) // rows
+    if site.is_constant(0):
+        _check(site, site.constant(0), rows)
+    if out.dtype == table.dtype:
+        site.same_quant(table, out)
+        return (_rows(site, site.ref(1), site.out(), (rows, row * np.dtype(site.dtype(table)).itemsize, count)),)
+    site.require(out, "FLOAT32")
+    site.require(table, "INT8")
+    if table.quant is None or any(table.quant.zero_points):
+        raise site.unsupported(
+            f"tensor `{table.name}` has no quantization, or a zero point that is not 0; a scale and the zero point 0 "
+            "are allowed",
+            "quantize the table symmetrically",
+        )
+    chosen = Temporary((count, row), "int8")
+    lookup = _rows(site, site.ref(1), chosen, (rows, row, count))
+    scales = np.array(table.quant.scales, np.float32)
+    if len(scales) == 1:
+        return lookup, CpuCall(DEQUANTIZE, (chosen,), (site.out(),), DequantizeParams(bits_of(scales[0]), 0))
+    if (table.quant.axis, len(scales)) != (0, rows):
+        raise site.unsupported(
+            f"tensor `{table.name}` has {len(scales)} scales; one for all of it, or one for each row is allowed",
+            "quantize the table by rows",
+        )
+    steps, numbers = Temporary((count,), "float32"), Temporary((count, row), "float32")
+    dims, a, b = (1, 1, 1, count, row), (0, 0, 0, row, 1), (0, 0, 0, 1, 0)
+    product = ArithmeticParams(dims, a, b, MUL, bits_of(-math.inf), bits_of(math.inf))
+    return (
+        lookup,
+        _rows(site, Constant(scales), steps, (rows, scales.itemsize, count)),
+        CpuCall(BY_TFLITE_OPERATOR["cast"], (chosen,), (numbers,), CastParams(count * row)),
+        CpuCall(BY_TFLITE_OPERATOR["arithmetic"], (numbers, steps), (site.out(),), product),
+    )
+
+
+def _rows(site: Site, table: Operand, target: FileTensor | Temporary, sizes: tuple[int, int, int]) -> CpuCall:
+    """Rows of a table by the numbers in the first input; sizes are the rows, the bytes of one, and the lookups."""
+    site.require(site.input(0), "INT32", "INT64")
+    return CpuCall(BY_OPERATOR["gather"], (table, site.ref(0)), (target,), GatherParams(1, *sizes))
+
+
+def update_slice(site: Site) -> tuple[CpuCall, ...]:
+    """Lower DYNAMIC_UPDATE_SLICE."""
+    x, part, starts = site.input(0), site.input(1), site.input(2)
+    site.require(part, x.dtype)
+    site.require(starts, "INT32", "INT64")
+    site.same_quant(x, part, site.output())
+    rank = len(x.shape)
+    fits = len(part.shape) == rank and all(n <= m for n, m in zip(part.shape, x.shape, strict=True))
+    if not fits or starts.shape != (rank,):
+        raise site.unsupported(
+            f"a slice {list(part.shape)} at {math.prod(starts.shape)} indices does not fit into {list(x.shape)}",
+            HINT_MALFORMED,
+        )
+    if not 1 <= rank <= RANK:
+        raise site.unsupported(
+            f"it has {rank} dimensions; 1 to {RANK} are allowed", "put a RESHAPE before it that joins dimensions"
+        )
+    if 0 in part.shape:
+        return copies(site.dtype(x), site.ref(0), site.out(), x.shape, whole(x.shape), whole(x.shape))
+    ones = (1,) * (RANK - rank)
+    params = UpdateSliceParams(rank, six((*ones, *x.shape)), six((*ones, *part.shape)))
+    inputs = (site.ref(0), site.ref(1), site.ref(2))
+    return (CpuCall(BY_TFLITE_OPERATOR["update_slice"], inputs, (site.out(),), params),)
+
+
 def _places(site: Site, sizes: tuple[int, ...]) -> tuple[Operand, tuple[CpuCall, ...]]:
     """Numbers of rows for indices that are computed, and the calls that compute them; `sizes` are the dimensions'."""
     indices, calls = site.input(1), list[CpuCall]()
@@ -124,5 +196,7 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "GATHER": Lowering(gather, ANY, note=f"indices computed at run time: {_MOST_BATCHES} batches"),
         "GATHER_ND": Lowering(gather_nd, ANY),
+        "EMBEDDING_LOOKUP": Lowering(embedding_lookup, ANY, operand=1, note="float32 of int8 rows: zero point 0"),
+        "DYNAMIC_UPDATE_SLICE": Lowering(update_slice, ANY, note=f"{RANK} dimensions"),
     }
 )

@@ -67,7 +67,7 @@ def sigmoid(site: Site, *, tanh: bool) -> tuple[CpuCall, ...]:
         raise site.unsupported(f"tensor `{out.name}` has the scale {site.scale(out)}; 1/32768 is allowed")
     multiplier, shift = _input_factor(float(site.scale(x)), most_left=1 if tanh else 0)
     params = SigmoidS16Params(math.prod(out.shape), multiplier, shift, int(tanh))
-    inputs = (site.ref(), Constant(_sigmoid_table()))
+    inputs = (site.ref(), Constant(sigmoid_table()))
     return (CpuCall(BY_TFLITE_OPERATOR["sigmoid_s16"], inputs, (site.out(),), params),)
 
 
@@ -83,8 +83,8 @@ def _input_factor(scale: float, most_left: int) -> tuple[int, int]:
     return int(real), shift
 
 
-def _sigmoid_table() -> npt.NDArray[np.int32]:
-    """Values of the logistic function in steps of 2^-16, moved by half of the error that a line has in its middle."""
+def sigmoid_table() -> npt.NDArray[np.int32]:
+    """Return the logistic function in steps of 2^-16, moved by half of the error that a line has in its middle."""
 
     def exact(at: float) -> float:
         return 65536 / (1 + math.exp(-at / _SIGMOID_STEPS))

@@ -35,7 +35,7 @@ CONDITIONS: Mapping[str, str] = MappingProxyType(
 KEPT = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})
 """Operators that builds for an Ethos-U leave to the CPU, because they keep state."""
 
-VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE")
+VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "CIRCULAR_BUFFER", "READ_VARIABLE", "VAR_HANDLE")
 """Operators that become the state of a program."""
 
 FOLDED = ("RANGE", "RANK", "SHAPE")
@@ -87,6 +87,7 @@ def _lines(neutron: Collection[str]) -> Iterator[str]:
     yield ""
     folded = " and ".join((", ".join(FOLDED[:-1]), FOLDED[-1]))
     yield f"The compiler computes {folded}, whose results are constants once shapes are known."
+    yield "It decodes the weights that TFLM_DECODE stores."
     yield f"{', '.join(VARIABLES[:-1])} and {VARIABLES[-1]} become state of the program, in all types."
     yield ""
     yield "No processor runs these operators; an error names them and their place:"

@@ -99,6 +99,11 @@ def _mirrored(
 
 def filled(site: Site) -> tuple[CpuCall, ...]:
     """Lower FILL."""
+    shape = site.output().shape
+    if not site.is_constant(1):
+        site.same_quant(site.input(1), site.output())
+        repeated = Region(0, (0,) * len(shape))
+        return copies(site.dtype(site.output()), site.ref(1), site.out(), shape, repeated, whole(shape))
     return (fill(site.out(), site.constant(1).ravel()[0].item(), site.dtype(site.output())),)
 
 
@@ -112,7 +117,7 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "PAD": Lowering(pad, ANY),
         "PADV2": Lowering(pad, ANY),
         "MIRROR_PAD": Lowering(mirror, ANY),
-        "FILL": Lowering(filled, ANY, operand=1, note="constant value"),
+        "FILL": Lowering(filled, ANY, operand=1),
         "ZEROS_LIKE": Lowering(zeros, ANY),
     }
 )

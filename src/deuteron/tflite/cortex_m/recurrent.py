@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from types import MappingProxyType
 
 import numpy as np
 
 from deuteron.operators.kernel_params import Dims4
-from deuteron.operators.recurrent import LstmParams
+from deuteron.operators.recurrent import LstmParams, LstmS16Params
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, SvdfParams
+from deuteron.operators.tflite_unquantized import SvdfF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
-from deuteron.tflite.cortex_m.fixed_point import factor
-from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.fixed_point import bits_of, factor
+from deuteron.tflite.cortex_m.lookup_s16 import sigmoid_table
+from deuteron.tflite.cortex_m.lowering import Lowering, by_type
 from deuteron.tflite.cortex_m.operator_view import NONE, RELU, Array, Site
 from deuteron.tflite.flat_model import FlatTensor
 
@@ -31,6 +34,7 @@ _TANH = 4
 _GATE_STEPS = 4096
 """Per unit, before a gate's activation function."""
 _MOST_CELL_BITS = 6
+_MOST_WIDE_SHIFT = 14
 
 _HINT_STANDARD = "use a standard LSTM, as Keras has it"
 _HINT_STATE = "make the file again; its converter has a defect"
@@ -94,21 +98,76 @@ def svdf(site: Site) -> tuple[CpuCall, ...]:
     return (CpuCall(BY_TFLITE_OPERATOR["svdf"], inputs, (_written(site, 4), site.out()), params),)
 
 
+def svdf_f32(site: Site) -> tuple[CpuCall, ...]:
+    """Lower SVDF of float32."""
+    for position in range(4):
+        if site.has_input(position):
+            site.require(site.input(position), "FLOAT32")
+    filters, in_features = site.constant(1).shape
+    steps, rank, batches = site.constant(2).shape[1], site.option("Rank", 1), site.input().shape[0]
+    if rank < 1 or filters % rank:
+        raise site.unsupported(f"{filters} filters have the rank {rank}, which does not divide them", _HINT_STATE)
+    _state(site, 4, "FLOAT32", (batches, filters * steps))
+    low, high = site.activation()
+    limits = bits_of(-math.inf if low is None else low), bits_of(math.inf if high is None else high)
+    has_bias = int(site.has_input(3))
+    params = SvdfF32Params(batches, in_features, filters // rank, rank, steps, *limits, has_bias)
+    inputs = tuple(site.ref(position) for position in range(3 + has_bias))
+    return (CpuCall(BY_TFLITE_OPERATOR["svdf_f32"], inputs, (_written(site, 4), site.out()), params),)
+
+
 def lstm(site: Site) -> tuple[CpuCall, ...]:
-    """Lower UNIDIRECTIONAL_SEQUENCE_LSTM without peepholes, projection and layer normalisation."""
+    """Lower UNIDIRECTIONAL_SEQUENCE_LSTM of int8 without peepholes, projection and layer normalisation."""
+    if len(site.op.intermediates) <= _HIDDEN_RESULT or site.op.intermediates[_HIDDEN_RESULT] < 0:
+        _check_form(site)
+        raise site.unsupported("the scale of its hidden state is missing among its intermediate tensors", _HINT_STATE)
+    result = site.model.tensors[site.op.intermediates[_HIDDEN_RESULT]]
+    params, weights = _layer(site, float(np.float32(2.0**-15) / site.scale(result)) * 2.0**-15)
+    zero_points = (site.zero_point(site.input()), params.hidden_zp)
+    sums = [w.sum(axis=2, dtype=np.int64) * zero for w, zero in zip(weights, zero_points, strict=True)]
+    starts = np.stack([_biases(site).reshape(4, params.units) - sums[0], -sums[1]]).astype(np.int32)
+    inputs = (site.ref(), *map(Constant, weights), Constant(starts))
+    outputs = (_written(site, _HIDDEN_STATE), _written(site, _CELL_STATE), site.out())
+    return (CpuCall(BY_TFLITE_OPERATOR["lstm"], inputs, outputs, params),)
+
+
+def lstm_s16(site: Site) -> tuple[CpuCall, ...]:
+    """Lower UNIDIRECTIONAL_SEQUENCE_LSTM of int16, which TFLite Micro has."""
+    hidden = site.input(_HIDDEN_STATE)
+    params, weights = _layer(site, 2.0**-30 / float(site.scale(hidden)))
+    site.zero_point(site.input())
+    shifts = (*params.input_shifts, *params.hidden_shifts)
+    if max(shifts) > _MOST_WIDE_SHIFT:
+        raise site.unsupported(
+            f"the scales of its weights are up to 2^{max(shifts)} times those of its gates; 2^{_MOST_WIDE_SHIFT} is "
+            "allowed",
+            _HINT_STATE,
+        )
+    inputs = (
+        site.ref(),
+        Constant(np.concatenate([weight.ravel() for weight in weights])),
+        Constant(_biases(site).astype(np.int64)),
+        Constant(sigmoid_table()),
+    )
+    outputs = (_written(site, _HIDDEN_STATE), _written(site, _CELL_STATE), site.out())
+    words = (getattr(params, field.name) for field in fields(params))
+    return (CpuCall(BY_TFLITE_OPERATOR["lstm_s16"], inputs, outputs, LstmS16Params(*words)),)
+
+
+def _layer(site: Site, to_hidden: float) -> tuple[LstmParams, list[Array]]:
+    """The record of an LSTM, and its weights; `to_hidden` brings products in steps of 2^-30 to the hidden state."""
     _check_form(site)
-    x, out, weights = site.input(), site.output(), [_gates(site, first) for first in (_INPUT_WEIGHTS, _HIDDEN_WEIGHTS)]
+    x, weights = site.input(), [_gates(site, first) for first in (_INPUT_WEIGHTS, _HIDDEN_WEIGHTS)]
     time_major, units = site.option("TimeMajor"), weights[0].shape[1]
     steps, batches = x.shape[:2] if time_major else x.shape[1::-1]
     if (most := max(weight.shape[2] for weight in weights)) > MOST_PRODUCTS:
         raise site.unsupported(f"each gate is a sum of {most} products; at most {MOST_PRODUCTS} are allowed")
-    hidden = _state(site, _HIDDEN_STATE, "INT8", (batches, units))
+    hidden = _state(site, _HIDDEN_STATE, x.dtype, (batches, units))
     cell = _state(site, _CELL_STATE, "INT16", (batches, units))
-    site.require(out, "INT8")
+    site.require(site.output(), x.dtype)
     input_multipliers, input_shifts = _factors(site, x, _INPUT_WEIGHTS)
     hidden_multipliers, hidden_shifts = _factors(site, hidden, _HIDDEN_WEIGHTS)
-    result = site.model.tensors[site.op.intermediates[_HIDDEN_RESULT]]
-    to_hidden = factor(float(np.float32(2.0**-15) / site.scale(result)) * 2.0**-15)
+    multiplier, shift = factor(to_hidden)
     params = LstmParams(
         batches=batches,
         steps=steps,
@@ -122,16 +181,14 @@ def lstm(site: Site) -> tuple[CpuCall, ...]:
         hidden_shifts=hidden_shifts,
         cell_bits=_cell_bits(site, cell),
         cell_clip=_cell_clip(site, cell),
-        out_multiplier=to_hidden[0],
-        out_shift=to_hidden[1],
+        out_multiplier=multiplier,
+        out_shift=shift,
     )
-    zero_points = (site.zero_point(x), site.zero_point(hidden))
-    sums = [w.sum(axis=2, dtype=np.int64) * zero for w, zero in zip(weights, zero_points, strict=True)]
-    biases = np.concatenate([site.constant(_BIASES + gate).ravel() for gate in range(4)])
-    starts = np.stack([biases.reshape(4, units) - sums[0], -sums[1]]).astype(np.int32)
-    inputs = (site.ref(), *map(Constant, weights), Constant(starts))
-    outputs = (_written(site, _HIDDEN_STATE), _written(site, _CELL_STATE), site.out())
-    return (CpuCall(BY_TFLITE_OPERATOR["lstm"], inputs, outputs, params),)
+    return params, weights
+
+
+def _biases(site: Site) -> Array:
+    return np.concatenate([site.constant(_BIASES + gate).ravel() for gate in range(4)])
 
 
 def _check_form(site: Site) -> None:
@@ -147,8 +204,6 @@ def _check_form(site: Site) -> None:
         raise site.unsupported("its activation function is not TANH", _HINT_STANDARD)
     if site.option("DiagonalRecurrentTensors"):
         raise site.unsupported("its recurrent weights are diagonal; matrices are allowed", _HINT_STANDARD)
-    if len(site.op.intermediates) <= _HIDDEN_RESULT or site.op.intermediates[_HIDDEN_RESULT] < 0:
-        raise site.unsupported("the scale of its hidden state is missing among its intermediate tensors", _HINT_STATE)
 
 
 def _gates(site: Site, first: int) -> Array:
@@ -164,8 +219,12 @@ def _gates(site: Site, first: int) -> Array:
 
 
 def _factors(site: Site, x: FlatTensor, first: int) -> tuple[Dims4, Dims4]:
-    """Multipliers and shifts that bring the products of `x` with the weights of the gates to steps of 2^-12."""
-    scales = (site.scale(site.input(position)) * site.scale(x) for position in range(first, first + 4))
+    """Multipliers and shifts that bring the products of `x` with the weights of the gates to steps of 2^-12.
+
+    LiteRT multiplies the scales of int8 in float32, and TFLite Micro those of int16 in float64.
+    """
+    real = np.float32 if x.dtype == "INT8" else np.float64
+    scales = (real(site.scale(site.input(position))) * real(site.scale(x)) for position in range(first, first + 4))
     found = [factor(float(scale) * _GATE_STEPS) for scale in scales]
     (a, i), (b, j), (c, k), (d, m) = found
     return (a, b, c, d), (i, j, k, m)
@@ -193,9 +252,10 @@ def _cell_clip(site: Site, cell: FlatTensor) -> int:
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "SVDF": Lowering(svdf, ("INT8",), note="state of int8 or int16"),
-        "UNIDIRECTIONAL_SEQUENCE_LSTM": Lowering(
-            lstm, ("INT8",), note="no peephole weights, projection or layer normalisation; int16 cell state"
+        "SVDF": by_type({"INT8": svdf, "FLOAT32": svdf_f32}, note="state of int8 or int16 of int8"),
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": by_type(
+            {"INT8": lstm, "INT16": lstm_s16},
+            note="no peephole weights, projection or layer normalisation; int16 cell state",
         ),
     }
 )

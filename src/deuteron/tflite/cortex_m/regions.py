@@ -54,9 +54,7 @@ def copies(
     axes = [(1, 0, 0)] * (RANK - len(axes)) + axes
     dims6, reads, writes = (tuple(column) for column in zip(*axes, strict=True))
     return tuple(
-        CpuCall(
-            BY_OPERATOR["copy"], (source,), (target,), RegionCopyParams(y, x, _six(dims6), _six(reads), _six(writes))
-        )
+        CpuCall(BY_OPERATOR["copy"], (source,), (target,), RegionCopyParams(y, x, six(dims6), six(reads), six(writes)))
         for x, y in starts
     )
 
@@ -83,6 +81,7 @@ def _parts(axis: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [(count // part, *(part * stride for stride in strides)), (part, *strides)]
 
 
-def _six(values: tuple[int, ...]) -> Dims6:
+def six(values: tuple[int, ...]) -> Dims6:
+    """Return six numbers as the tuple that records have."""
     a, b, c, d, e, f = values
     return a, b, c, d, e, f

@@ -8,22 +8,26 @@ import numpy as np
 
 from deuteron.operators.tflite import (
     BY_TFLITE_OPERATOR,
+    FunctionF32Params,
     L2NormalizeParams,
     SoftmaxF32Params,
     SoftmaxParams,
     SoftmaxS16Params,
 )
-from deuteron.operators.tflite_unquantized import LogSoftmaxF32Params, LogSoftmaxParams
-from deuteron.tflite.cortex_m.call import Constant, CpuCall
+from deuteron.operators.tflite_unquantized import ArithmeticParams, LogSoftmaxF32Params, LogSoftmaxParams, ReduceParams
+from deuteron.tflite.cortex_m import float32
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of, divided_by_power, exponential_on_negative, factor, product
 from deuteron.tflite.cortex_m.lookup_s16 import piecewise_table
 from deuteron.tflite.cortex_m.lowering import Lowering, by_type
 from deuteron.tflite.cortex_m.operator_view import Site
+from deuteron.tflite.cortex_m.unquantized import DIV, SUM
 
 _WHOLE_BITS = 5
 """Integer bits of the fixed-point differences."""
 
 _MOST_ELEMENTS = 4095
+_LEAST_LENGTH = 1e-6
 
 
 def _scaled(site: Site, beta: float) -> float:
@@ -99,6 +103,29 @@ def l2_normalize(site: Site) -> tuple[CpuCall, ...]:
     return (CpuCall(BY_TFLITE_OPERATOR["l2_normalize"], (site.ref(),), (site.out(),), params),)
 
 
+def l2_normalize_f32(site: Site) -> tuple[CpuCall, ...]:
+    """Lower L2_NORMALIZATION of float32: each row divided by its length, which is at least 1e-6."""
+    if site.option("FusedActivationFunction"):
+        raise site.unsupported(
+            "it has a fused activation function; NONE is allowed", "write the activation as an operator of its own"
+        )
+    shape = site.input().shape
+    rows, depth = math.prod(shape) // shape[-1], shape[-1]
+    squares, lengths = Temporary(shape, "float32"), [Temporary((rows,), "float32") for _ in range(3)]
+    sums = ReduceParams((1, 1, 1, 1, rows), (0, 0, 0, 0, depth), (1, 1, 1, 1, depth), (0, 0, 0, 0, 1), SUM)
+    quotient = ArithmeticParams(
+        (1, 1, 1, rows, depth), (0, 0, 0, depth, 1), (0, 0, 0, 1, 0), DIV, bits_of(-math.inf), bits_of(math.inf)
+    )
+    function = BY_TFLITE_OPERATOR["function_f32"]
+    return (
+        CpuCall(function, (site.ref(),), (squares,), FunctionF32Params(math.prod(shape), float32.SQUARE)),
+        CpuCall(BY_TFLITE_OPERATOR["reduce"], (squares,), (lengths[0],), sums),
+        CpuCall(function, (lengths[0],), (lengths[1],), FunctionF32Params(rows, float32.SQRT)),
+        float32.clamp(lengths[1], lengths[2], _LEAST_LENGTH, None),
+        CpuCall(BY_TFLITE_OPERATOR["arithmetic"], (site.ref(), lengths[2]), (site.out(),), quotient),
+    )
+
+
 def log_softmax(site: Site) -> tuple[CpuCall, ...]:
     """Lower LOG_SOFTMAX of int8."""
     x, out = site.input(), site.output()
@@ -134,6 +161,8 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
             {"INT8": log_softmax, "FLOAT32": log_softmax_f32}, note="output scale 16/256, zero point 127 of int8"
         ),
         "SOFTMAX": Lowering(lambda site: _BY_TYPE[site.input().dtype](site), tuple(_BY_TYPE)),
-        "L2_NORMALIZATION": Lowering(l2_normalize, ("INT8",), note="output scale 1/128, zero point 0"),
+        "L2_NORMALIZATION": by_type(
+            {"INT8": l2_normalize, "FLOAT32": l2_normalize_f32}, note="output scale 1/128, zero point 0 of int8"
+        ),
     }
 )

@@ -8,18 +8,15 @@ import numpy as np
 
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR
 from deuteron.operators.tflite_unquantized import ArithmeticParams, CumsumParams, ReduceParams
+from deuteron.tflite.cortex_m import int32_sums
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
-from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
-from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.lowering import Lowering, by_type
 from deuteron.tflite.cortex_m.operator_view import LIMITS, NUMPY, Site
 from deuteron.tflite.cortex_m.reduction_strides import along, reduced_axes
 from deuteron.tflite.cortex_m.regions import copies, whole
 
-_HINT_DIVISION = (
-    "divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantized division shifts "
-    "by more than 31 bits, and gives the largest number for 1 / 100"
-)
 ADD, SUB, MUL, DIV, FLOOR_DIV, FLOOR_MOD, SQUARED_DIFFERENCE, PRELU = range(8)
 """Kinds of arithmetic."""
 
@@ -73,16 +70,45 @@ def add_n(site: Site) -> tuple[CpuCall, ...]:
     shape, dtype = site.output().shape, NUMPY[site.input().dtype]
     if len(site.op.inputs) == 1:
         return copies(dtype, site.ref(), site.out(), shape, whole(shape), whole(shape))
-    dims, steps = (1, 1, 1, 1, math.prod(shape)), (0, 0, 0, 0, 1)
-    params = ArithmeticParams(dims, steps, steps, ADD, *_limits(site, activation=False))
     calls: list[CpuCall] = []
     total: Operand = site.ref(0)
     for position in range(1, len(site.op.inputs)):
-        target: Operand = site.out() if position == len(site.op.inputs) - 1 else Temporary(shape, dtype)
-        inputs = (total, site.ref(position))
-        calls.append(CpuCall(BY_TFLITE_OPERATOR["arithmetic"], inputs, (target,), params))
+        target = site.out() if position == len(site.op.inputs) - 1 else Temporary(shape, dtype)
+        calls.append(_sum(site, total, site.ref(position), target))
         total = target
     return tuple(calls)
+
+
+def add_n_s8(site: Site) -> tuple[CpuCall, ...]:
+    """Lower ADD_N of int8: a sum in int32."""
+    one_quantization(site)
+    calls = [int32_sums.widened(site, 0)]
+    for position in range(1, len(site.op.inputs)):
+        term = int32_sums.widened(site, position)
+        (total,), (added,) = calls[-1].outputs, term.outputs
+        calls += [term, _sum(site, total, added, Temporary(site.output().shape, "int32"))]
+    return *calls, int32_sums.narrowed(site, calls[-1].outputs[0], site.out())
+
+
+def one_quantization(site: Site) -> None:
+    """Check that all operands have the scale and zero point of the first."""
+    first = site.input()
+    for position in range(1, len(site.op.inputs)):
+        other = site.input(position)
+        site.require(other, first.dtype)
+        if (site.scale(other), site.zero_point(other)) != (site.scale(first), site.zero_point(first)):
+            raise site.unsupported(
+                f"tensors `{first.name}` and `{other.name}` differ in scale or zero point; one for all operands is "
+                "allowed",
+                "put a QUANTIZE before one of them, or write the sum with ADD",
+            )
+
+
+def _sum(site: Site, a: Operand, b: Operand, target: FileTensor | Temporary) -> CpuCall:
+    """The sum of two tensors of one shape and type."""
+    dims, steps = (1, 1, 1, 1, math.prod(site.output().shape)), (0, 0, 0, 0, 1)
+    params = ArithmeticParams(dims, steps, steps, ADD, *_limits(site, activation=False))
+    return CpuCall(BY_TFLITE_OPERATOR["arithmetic"], (a, b), (target,), params)
 
 
 def reduction(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
@@ -105,16 +131,22 @@ def cumsum(site: Site) -> tuple[CpuCall, ...]:
         math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]),
         site.option("Exclusive"), site.option("Reverse"),
     )  # fmt: skip
-    return (CpuCall(BY_TFLITE_OPERATOR["cumsum"], (site.ref(),), (site.out(),), params),)
+    if site.input().dtype != "INT8":
+        return (CpuCall(BY_TFLITE_OPERATOR["cumsum"], (site.ref(),), (site.out(),), params),)
+    wide, total = int32_sums.widened(site, 0), Temporary(shape, "int32")
+    return (
+        wide,
+        CpuCall(BY_TFLITE_OPERATOR["cumsum"], wide.outputs, (total,), params),
+        int32_sums.narrowed(site, total, site.out()),
+    )
 
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "ADD_N": Lowering(add_n, ("FLOAT32", "INT32")),
-        "CUMSUM": Lowering(cumsum, TYPES, note="constant axis"),
-        "DIV": Lowering(arithmetic(DIV), ("FLOAT32", "INT32"), hint=_HINT_DIVISION),
+        "ADD_N": by_type({"INT8": add_n_s8, **dict.fromkeys(("FLOAT32", "INT32"), add_n)}),
+        "CUMSUM": Lowering(cumsum, ("INT8", *TYPES), note="constant axis"),
         "FLOOR_DIV": Lowering(arithmetic(FLOOR_DIV, activation=False), ("FLOAT32", "INT8", "INT16", "INT32")),
-        "FLOOR_MOD": Lowering(arithmetic(FLOOR_MOD, activation=False), ("INT8", "INT16", *WHOLE)),
+        "FLOOR_MOD": Lowering(arithmetic(FLOOR_MOD, activation=False), ("FLOAT32", "INT8", "INT16", *WHOLE)),
         "REDUCE_PROD": Lowering(reduction(PRODUCT), TYPES),
         "REDUCE_ANY": Lowering(reduction(LARGEST), ("BOOL",)),
         "REDUCE_ALL": Lowering(reduction(LEAST), ("BOOL",)),

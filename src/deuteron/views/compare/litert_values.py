@@ -34,6 +34,11 @@ def is_float_function(model: FlatModel, op: FlatOperator) -> bool:
     return op.name in _FLOAT_FUNCTIONS and bool(op.outputs) and model.tensors[op.outputs[0]].dtype == "FLOAT32"
 
 
+def adds_in_other_order(model: FlatModel, op: FlatOperator) -> bool:
+    """Return true if LiteRT adds the products of an operator in the order of its host's vectors."""
+    return op.name == "SVDF" and bool(op.outputs) and model.tensors[op.outputs[0]].dtype == "FLOAT32"
+
+
 def float_bound(op: FlatOperator) -> int:
     """Return the largest difference of a float function, in steps of float32."""
     if op.name == "GELU":

@@ -27,7 +27,9 @@ from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
+from deuteron.tflite.weight_decoding import with_decoded_weights
 from deuteron.views.compare.litert_values import (
+    adds_in_other_order,
     as_written,
     float_bound,
     float_steps,
@@ -246,19 +248,20 @@ def compare(
         model = replace(model, states=prepared.model.states)
     keeps_state = bool(prepared.model.states) or any(tensor.is_variable for tensor in model.tensors)
     names = Names(model).of
-    is_other = options.shapes or options.signature is not None or not decode(source, partial=True).is_file
+    plain = with_decoded_weights(decode(source, partial=True))
+    is_other = options.shapes or options.signature is not None or not plain.is_file
     whole = Litert(prepared.source if is_other and not prepared.model.states else source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
         _Alone(normal, model, index, _computed(model, op))
         for index, op in enumerate(model.operators)
-        if op.name not in VIEWS and op.outputs and names[op.outputs[0]] in on_cpu
+        if op.name not in VIEWS and op.outputs and names[op.outputs[0]] in on_cpu and not adds_in_other_order(model, op)
     ]
     results = {(each.index, i): _result(model, each.index, names[i]) for each in alone for i in each.outputs}
     is_bound = (
         not manifest.partitions
         and whole.is_reference
-        and not any(is_float_function(model, op) for op in model.operators)
+        and not any(is_float_function(model, op) or adds_in_other_order(model, op) for op in model.operators)
         and not has_biases_without_type(source)
     )
     outputs = [TensorResult("", info.name, is_bound) for info in manifest.outputs]
