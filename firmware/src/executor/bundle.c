@@ -121,8 +121,8 @@ static NeutronError delegates_check(const dtn_bundle_t *bundle)
 static uint32_t type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = {
-        [DTN_TYPE_U8] = 1,  [DTN_TYPE_S8] = 1,  [DTN_TYPE_S16] = 2, [DTN_TYPE_S32] = 4,
-        [DTN_TYPE_S64] = 8, [DTN_TYPE_F32] = 4, [DTN_TYPE_F64] = 8, [DTN_TYPE_BOOL] = 1,
+        [DTN_TYPE_U8] = 1,  [DTN_TYPE_S8] = 1,  [DTN_TYPE_S16] = 2,  [DTN_TYPE_S32] = 4, [DTN_TYPE_S64] = 8,
+        [DTN_TYPE_F32] = 4, [DTN_TYPE_F64] = 8, [DTN_TYPE_BOOL] = 1, [DTN_TYPE_U32] = 4, [DTN_TYPE_U64] = 8,
     };
     return type < sizeof bytes ? bytes[type] : 0;
 }

@@ -19,6 +19,10 @@ static int64_t truncated(float x, uint32_t type)
     const float beyond = 9223372036854775808.0F; /* 2^63 */
     dtn_tfl_limits_t narrow = dtn_tfl_limits(type);
     int64_t low = type == DTN_TYPE_S64 ? INT64_MIN : narrow.min, high = type == DTN_TYPE_S64 ? INT64_MAX : narrow.max;
+    if (type == DTN_TYPE_U32) {
+        low = 0;
+        high = UINT32_MAX;
+    }
     if (!(x > -beyond && x < beyond)) {
         return x < 0.0F ? low : high;
     }
@@ -42,6 +46,7 @@ static void store(const dtn_tensor_t *value, size_t at, int64_t number)
         ((int64_t *)value->data)[at] = number;
         break;
     case DTN_TYPE_S32:
+    case DTN_TYPE_U32:
         ((int32_t *)value->data)[at] = (int32_t)(uint32_t)(uint64_t)number;
         break;
     case DTN_TYPE_BOOL:

@@ -51,6 +51,7 @@ static inline uint32_t dtn_tfl_number_bytes(uint32_t type)
     case DTN_TYPE_S16:
         return 2;
     case DTN_TYPE_S32:
+    case DTN_TYPE_U32:
     case DTN_TYPE_F32:
         return 4;
     case DTN_TYPE_S64:
@@ -80,6 +81,8 @@ static inline int64_t dtn_tfl_whole_at(const dtn_tensor_t *value, size_t at)
         return ((const int64_t *)value->data)[at];
     case DTN_TYPE_S32:
         return ((const int32_t *)value->data)[at];
+    case DTN_TYPE_U32:
+        return ((const uint32_t *)value->data)[at];
     case DTN_TYPE_S16:
     case DTN_TYPE_S8:
         return dtn_tfl_at(value, at);

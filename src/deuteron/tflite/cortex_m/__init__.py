@@ -21,6 +21,7 @@ from deuteron.tflite.cortex_m import (
     recurrent,
     reduction,
     resize,
+    signal_library,
     softmax,
     unquantized,
 )
@@ -57,6 +58,7 @@ _FAMILIES = (
     recurrent,
     reduction,
     resize,
+    signal_library,
     softmax,
 )
 _OPERATORS: Mapping[str, Lowering] = MappingProxyType(
