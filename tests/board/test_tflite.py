@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import full
-from tests.tflite.cortex_m import models, more_models, movement_models, recurrent_models
+from tests.tflite.cortex_m import models, more_models, movement_models, recurrent_models, signal_models
 from tests.tflite.cortex_m.running import random_inputs
 
 from deuteron import api
@@ -20,7 +20,8 @@ from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.variables import with_variable_tensors
 
-MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **recurrent_models.MODELS}
+FAMILIES = (models, movement_models, more_models, recurrent_models, signal_models)
+MODELS = {name: make for family in FAMILIES for name, make in family.MODELS.items()}
 CASES = 2
 
 

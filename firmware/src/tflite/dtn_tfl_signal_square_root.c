@@ -18,8 +18,11 @@ static bool is_valid(const dtn_operator_call_t *call)
 static uint32_t root_of(uint64_t x)
 {
     const uint64_t most = x >> 32 == 0 ? UINT16_MAX : UINT32_MAX;
-    uint64_t root = 0;
-    for (uint64_t bit = UINT64_C(1) << 62; bit != 0; bit >>= 2) {
+    uint64_t root = 0, bit = UINT64_C(1) << 62;
+    while (bit > x) {
+        bit >>= 2;
+    }
+    for (; bit != 0; bit >>= 2) {
         bool is_set = x >= root + bit;
         x -= is_set ? root + bit : 0;
         root = (root >> 1) + (is_set ? bit : 0);

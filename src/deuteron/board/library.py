@@ -40,6 +40,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
             "lstm",
             "reduce_sum",
             "requantize",
+            "signal_fft",
             "svdf",
         )
     },

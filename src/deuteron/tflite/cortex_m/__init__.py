@@ -22,6 +22,7 @@ from deuteron.tflite.cortex_m import (
     reduction,
     resize,
     signal_library,
+    signal_streams,
     softmax,
     unquantized,
 )
@@ -59,6 +60,7 @@ _FAMILIES = (
     reduction,
     resize,
     signal_library,
+    signal_streams,
     softmax,
 )
 _OPERATORS: Mapping[str, Lowering] = MappingProxyType(
