@@ -1,4 +1,4 @@
-"""What the operators of TFLite Micro's signal library compute, as plain functions of whole numbers.
+"""Definitions of the operators of TFLite Micro's signal library, in whole numbers.
 
 `DEFINITIONS[code](options, constants)` is a function of the inputs of one call, which keeps its state.
 """
