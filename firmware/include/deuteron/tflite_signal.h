@@ -77,17 +77,60 @@ typedef struct {
 } dtn_tfl_signal_fft_params_t;
 
 /**
- * The spectrum of rows of int16 samples [rows, length], zeros behind them: [rows, points + 1, 2].
+ * The spectrum of rows of int16, int32 or float32 samples [rows, length], zeros behind: [rows, points + 1, 2].
  *
  * A fast Fourier transform of `points` complex numbers, a power of two: steps of four, the first one of two if the
- * power is odd. Each step divides by its number, so that results fit. A row is half of its transform divided by
- * `points`. With `inverse` 1 spectra become rows, whose `length` is 2 * points.
- * Factors are int16 [points + points / 2, 2] in steps of 1/32767: exp(-2 pi i k / points), and
- * exp(-pi i ((k + 1) / points + 1/2)), with the other sign for the inverse.
+ * power is odd. Each step of whole numbers divides by its number, so that results fit. With `inverse` 1 spectra become
+ * rows, whose `length` is 2 * points. Factors have the type of samples, whose largest number stands for 1. They are
+ * exp(-2 pi i k / points), then half as many of exp(-pi i ((k + 1) / points + 1/2)). Inverse ones have the other sign.
  *
  * Values: input, factors, output.
  */
 int32_t dtn_tfl_signal_fft(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* signal_fft_f32 */
+
+enum {
+    DTN_TFL_SIGNAL_FFT_F32_INPUT = 0,
+    DTN_TFL_SIGNAL_FFT_F32_FACTORS = 1,
+    DTN_TFL_SIGNAL_FFT_F32_OUTPUT = 2,
+};
+
+typedef dtn_tfl_signal_fft_params_t dtn_tfl_signal_fft_f32_params_t;
+
+/**
+ * The spectrum of rows of int16, int32 or float32 samples [rows, length], zeros behind: [rows, points + 1, 2].
+ *
+ * A fast Fourier transform of `points` complex numbers, a power of two: steps of four, the first one of two if the
+ * power is odd. Each step of whole numbers divides by its number, so that results fit. With `inverse` 1 spectra become
+ * rows, whose `length` is 2 * points. Factors have the type of samples, whose largest number stands for 1. They are
+ * exp(-2 pi i k / points), then half as many of exp(-pi i ((k + 1) / points + 1/2)). Inverse ones have the other sign.
+ *
+ * Values: input, factors, output.
+ */
+int32_t dtn_tfl_signal_fft_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* signal_fft_s32 */
+
+enum {
+    DTN_TFL_SIGNAL_FFT_S32_INPUT = 0,
+    DTN_TFL_SIGNAL_FFT_S32_FACTORS = 1,
+    DTN_TFL_SIGNAL_FFT_S32_OUTPUT = 2,
+};
+
+typedef dtn_tfl_signal_fft_params_t dtn_tfl_signal_fft_s32_params_t;
+
+/**
+ * The spectrum of rows of int16, int32 or float32 samples [rows, length], zeros behind: [rows, points + 1, 2].
+ *
+ * A fast Fourier transform of `points` complex numbers, a power of two: steps of four, the first one of two if the
+ * power is odd. Each step of whole numbers divides by its number, so that results fit. With `inverse` 1 spectra become
+ * rows, whose `length` is 2 * points. Factors have the type of samples, whose largest number stands for 1. They are
+ * exp(-2 pi i k / points), then half as many of exp(-pi i ((k + 1) / points + 1/2)). Inverse ones have the other sign.
+ *
+ * Values: input, factors, output.
+ */
+int32_t dtn_tfl_signal_fft_s32(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* signal_energy */
 

@@ -113,13 +113,12 @@ class SignalLogParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class SignalFftParams(KernelParams):
-    """The spectrum of rows of int16 samples [rows, length], zeros behind them: [rows, points + 1, 2].
+    """The spectrum of rows of int16, int32 or float32 samples [rows, length], zeros behind: [rows, points + 1, 2].
 
     A fast Fourier transform of `points` complex numbers, a power of two: steps of four, the first one of two if the
-    power is odd. Each step divides by its number, so that results fit. A row is half of its transform divided by
-    `points`. With `inverse` 1 spectra become rows, whose `length` is 2 * points.
-    Factors are int16 [points + points / 2, 2] in steps of 1/32767: exp(-2 pi i k / points), and
-    exp(-pi i ((k + 1) / points + 1/2)), with the other sign for the inverse.
+    power is odd. Each step of whole numbers divides by its number, so that results fit. With `inverse` 1 spectra become
+    rows, whose `length` is 2 * points. Factors have the type of samples, whose largest number stands for 1. They are
+    exp(-2 pi i k / points), then half as many of exp(-pi i ((k + 1) / points + 1/2)). Inverse ones have the other sign.
     """
 
     rows: int
@@ -132,6 +131,8 @@ SIGNAL_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("signal_window", ("input", "weights"), SignalWindowParams, prefix=PREFIX),
     CpuOperator("signal_auto_scale", ("input",), SignalAutoScaleParams, prefix=PREFIX),
     CpuOperator("signal_fft", ("input", "factors"), SignalFftParams, prefix=PREFIX),
+    CpuOperator("signal_fft_f32", ("input", "factors"), SignalFftParams, prefix=PREFIX),
+    CpuOperator("signal_fft_s32", ("input", "factors"), SignalFftParams, prefix=PREFIX),
     CpuOperator("signal_energy", ("input",), SignalEnergyParams, prefix=PREFIX),
     CpuOperator(
         "signal_filter_bank", ("input", "weights", "unweights", "bands"), SignalFilterBankParams, prefix=PREFIX

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,82 +38,103 @@ def auto_scale(options: Options, constants: Sequence[Array]) -> Call:
     return call
 
 
-def rounded(x: Array) -> Array:
-    return s16((x + (1 << 14)) >> 15)
+@dataclass(frozen=True)
+class Fft:
+    """Fourier transforms of a type of samples; complex numbers are [..., 2]."""
+
+    dtype: npt.DTypeLike
+    sign: int
+
+    @property
+    def most(self) -> int:
+        """The number that stands for 1; 0 for float32."""
+        return 0 if self.dtype == np.float32 else int(np.iinfo(self.dtype).max)
+
+    def low(self, x: Array) -> Array:
+        return np.asarray(x).astype(np.int64).astype(self.dtype).astype(np.int64) if self.most else np.asarray(x)
+
+    def rounded(self, x: Array) -> Array:
+        return self.low((x + (self.most + 1) // 2) // (self.most + 1)) if self.most else x
+
+    def half(self, x: Array) -> Array:
+        """Half of a sum, which is 32 bits wide."""
+        return self.low(x.astype(np.int32) >> 1) if self.most else x * np.float32(0.5)
+
+    def shared(self, x: Array, count: int) -> Array:
+        return self.rounded(x * (self.most // count)) if self.most else x
+
+    def times(self, a: Array, b: Array) -> Array:
+        real = self.rounded(a[..., 0] * b[..., 0] - a[..., 1] * b[..., 1])
+        return np.stack([real, self.rounded(a[..., 0] * b[..., 1] + a[..., 1] * b[..., 0])], -1)
+
+    def turns(self, part: Array) -> Array:
+        """exp(sign * 2 pi i * part)."""
+        angle = 2 * np.pi * part
+        values = np.stack([np.cos(angle), self.sign * np.sin(angle)], -1)
+        return np.floor(values * self.most + 0.5).astype(np.int64) if self.most else values.astype(np.float32)
+
+    def transform(self, x: Array) -> Array:
+        """A transform of a power of two of complex numbers, by decimation in time."""
+        count = len(x)
+        if count == 1:
+            return x
+        radix = 4 if count % 4 == 0 else 2
+        k = np.arange(count // radix)
+        a, *rest = (self.shared(self.transform(x[r::radix]), radix) for r in range(radix))
+        parts = [a, *(self.times(part, self.turns(k * (r + 1) / count)) for r, part in enumerate(rest))]
+        if radix == 2:
+            return self.low(np.concatenate([parts[0] + parts[1], parts[0] - parts[1]]))
+        even, odd = self.low(parts[0] + parts[2]), self.low(parts[1] + parts[3])
+        difference, other = parts[0] - parts[2], self.low(parts[1] - parts[3])
+        turned = np.stack([-other[:, 1], other[:, 0]], -1) * self.sign
+        return self.low(np.concatenate([even + odd, difference + turned, even - odd, difference - turned]))
+
+    def halves(self, x: Array) -> tuple[Array, Array]:
+        """The sum of bins and those mirrored, and their difference times a factor, of bins 1 to the middle."""
+        count = len(x) - 1
+        k = np.arange(1, count // 2 + 1)
+        one, other = self.shared(x[k], 2), self.shared(self.low(x[count - k] * [1, -1]).astype(x.dtype), 2)
+        return self.low(one + other), self.times(self.low(one - other), self.turns((k / count + 0.5) / 2))
+
+    def forward(self, x: Array, count: int) -> Array:
+        """The spectrum of samples, with zeros behind them."""
+        padded = np.zeros(2 * count, np.int64 if self.most else np.float32)
+        padded[: len(x)] = x
+        found = self.transform(padded.reshape(count, 2))
+        real, imaginary = self.shared(found[0], 2)
+        out = np.zeros((count + 1, 2), padded.dtype)
+        out[0, 0], out[count, 0] = real + imaginary, real - imaginary
+        even, odd = self.halves(np.concatenate([found, found[:1]]))
+        k = np.arange(1, count // 2 + 1)
+        out[k] = self.half(even + odd)
+        out[count - k] = self.half(((even - odd) * [1, -1]).astype(even.dtype))
+        return self.low(out).ravel()
+
+    def backward(self, x: Array, count: int) -> Array:
+        """The samples of a spectrum."""
+        bins = x.astype(np.int64 if self.most else np.float32).reshape(count + 1, 2)
+        joined = np.zeros((count, 2), bins.dtype)
+        ends = bins[0, 0] + bins[count, 0], bins[0, 0] - bins[count, 0]
+        joined[0] = self.shared(self.low(np.array(ends)), 2)
+        even, odd = self.halves(bins)
+        k = np.arange(1, count // 2 + 1)
+        joined[k] = self.low(even + odd)
+        joined[count - k] = self.low(self.low(even - odd) * np.array([1, -1], bins.dtype))
+        found = self.transform(joined).ravel()
+        return found if self.most else found / np.float32(2 * count)
 
 
-def times(a: Array, b: Array) -> Array:
-    """The products of complex numbers, [..., 2]."""
-    real = a[..., 0] * b[..., 0] - a[..., 1] * b[..., 1]
-    return np.stack([rounded(real), rounded(a[..., 0] * b[..., 1] + a[..., 1] * b[..., 0])], -1)
-
-
-def turns(part: Array, sign: int) -> Array:
-    """exp(sign * 2 pi i * part) in steps of 1/32767."""
-    angle = 2 * np.pi * part
-    return np.floor(np.stack([np.cos(angle), sign * np.sin(angle)], -1) * 32767 + 0.5).astype(np.int64)
-
-
-def transform(x: Array, sign: int) -> Array:
-    """A Fourier transform of a power of two of complex numbers, divided by their number, by decimation in time."""
-    count = len(x)
-    if count == 1:
-        return x
-    radix = 4 if count % 4 == 0 else 2
-    size = count // radix
-    k = np.arange(size)
-    a, *rest = (rounded(transform(x[r::radix], sign) * (32767 // radix)) for r in range(radix))
-    parts = [a, *(times(part, turns(k * (r + 1) / count, sign)) for r, part in enumerate(rest))]
-    if radix == 2:
-        return s16(np.concatenate([parts[0] + parts[1], parts[0] - parts[1]]))
-    even, odd = parts[0] + parts[2], parts[1] + parts[3]
-    difference, other = parts[0] - parts[2], s16(parts[1] - parts[3])
-    turned = np.stack([-other[:, 1], other[:, 0]], -1) * sign
-    return s16(np.concatenate([even + odd, difference + turned, even - odd, difference - turned]))
-
-
-def halves(x: Array, sign: int) -> tuple[Array, Array]:
-    """The sum of bins and those mirrored, and their difference times a factor, of bins 1 to the middle."""
-    count = len(x) - 1
-    k = np.arange(1, count // 2 + 1)
-    one, other = rounded(x[k] * 16383), rounded(s16(x[count - k] * [1, -1]) * 16383)
-    return s16(one + other), times(s16(one - other), turns((k / count + 0.5) / 2, sign))
+_TYPES = {0: np.float32, 2: np.int32, 7: np.int16}
 
 
 def rfft(options: Options, constants: Sequence[Array]) -> Call:
-    count = options["fft_length"] // 2
-
-    def row(x: Array) -> Array:
-        padded = np.zeros(2 * count, np.int64)
-        padded[: len(x)] = x
-        found = transform(padded.reshape(count, 2), -1)
-        real, imaginary = rounded(found[0] * 16383)
-        out = np.zeros((count + 1, 2), np.int64)
-        out[0, 0], out[count, 0] = real + imaginary, real - imaginary
-        even, odd = halves(np.concatenate([found, found[:1]]), -1)
-        k = np.arange(1, count // 2 + 1)
-        out[k] = (even + odd) >> 1
-        out[count - k] = ((even - odd) * [1, -1]) >> 1
-        return s16(out).ravel()
-
-    return lambda x: [np.stack([row(each) for each in x.reshape(-1, x.shape[-1])])]
+    of, count = Fft(_TYPES[options["T"]], -1), options["fft_length"] // 2
+    return lambda x: [np.stack([of.forward(row, count) for row in x.reshape(-1, x.shape[-1])])]
 
 
 def irfft(options: Options, constants: Sequence[Array]) -> Call:
-    count = options["fft_length"] // 2
-
-    def row(x: Array) -> Array:
-        bins = x.astype(np.int64).reshape(count + 1, 2)
-        joined = np.zeros((count, 2), np.int64)
-        ends = bins[0, 0] + bins[count, 0], bins[0, 0] - bins[count, 0]
-        joined[0] = rounded(s16(np.array(ends)) * 16383)
-        even, odd = halves(bins, 1)
-        k = np.arange(1, count // 2 + 1)
-        joined[k] = s16(even + odd)
-        joined[count - k] = s16(s16(even - odd) * [1, -1])
-        return transform(joined, 1).ravel()
-
-    return lambda x: [np.stack([row(each) for each in x.reshape(-1, x.shape[-1])])]
+    of, count = Fft(_TYPES[options["T"]], 1), options["fft_length"] // 2
+    return lambda x: [np.stack([of.backward(row, count) for row in x])]
 
 
 def energy(options: Options, constants: Sequence[Array]) -> Call:

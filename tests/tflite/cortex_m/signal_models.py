@@ -10,7 +10,7 @@ from tests.tflite.cortex_m.models import Array, Make, Rng, constant, model, tens
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 
 Options = Mapping[str, int | bool]
-TYPES = {"FLOAT32": 0, "INT16": 7}
+TYPES = {"FLOAT32": 0, "INT32": 2, "INT16": 7}
 """The schema's numbers of types."""
 
 
@@ -35,17 +35,14 @@ def auto_scale(rng: Rng) -> FlatModel:
     return custom("SignalFftAutoScale", [x], [y, tensor("bits", (), "INT32")], {})
 
 
-def rfft(rng: Rng) -> FlatModel:
-    length, rows = 1 << int(rng.integers(2, 10)), int(rng.integers(1, 3))
-    x = tensor("x", (rows, int(rng.integers(1, length + 1))), "INT16")
-    options = {"T": TYPES["INT16"], "fft_length": length}
-    return custom("SignalRfft", [x], [tensor("y", (rows, length + 2), "INT16")], options)
+def fft(code: str, dtype: str) -> Make:
+    def make(rng: Rng) -> FlatModel:
+        length, rows = 1 << int(rng.integers(2, 10)), int(rng.integers(1, 3))
+        sizes = (int(rng.integers(1, length + 1)), length + 2) if code == "SignalRfft" else (length + 2, length)
+        x, y = (tensor(name, (rows, size), dtype) for name, size in zip("xy", sizes, strict=True))
+        return custom(code, [x], [y], {"T": TYPES[dtype], "fft_length": length})
 
-
-def irfft(rng: Rng) -> FlatModel:
-    length, rows = 1 << int(rng.integers(2, 10)), int(rng.integers(1, 3))
-    x, y = tensor("x", (rows, length + 2), "INT16"), tensor("y", (rows, length), "INT16")
-    return custom("SignalIrfft", [x], [y], {"T": TYPES["INT16"], "fft_length": length})
+    return make
 
 
 def energy(rng: Rng) -> FlatModel:
@@ -176,9 +173,10 @@ def front_end(rng: Rng) -> FlatModel:
 
 MODELS: Mapping[str, Make] = {
     "auto_scale": auto_scale, "delay": delay, "energy": energy, "filter_bank": filter_bank, "framer": framer,
-    "front_end": front_end, "irfft": irfft, "logarithm": logarithm, "overlap_add": overlap_add("INT16"),
-    "overlap_add_f32": overlap_add("FLOAT32"), "pcan": pcan, "rfft": rfft,
-    "spectral_subtraction": spectral_subtraction, "square_root": square_root, "stacker": stacker, "window": window,
+    "front_end": front_end, "logarithm": logarithm, "overlap_add": overlap_add("INT16"),
+    "overlap_add_f32": overlap_add("FLOAT32"), "pcan": pcan, "spectral_subtraction": spectral_subtraction,
+    "square_root": square_root, "stacker": stacker, "window": window,
+    **{f"{code} {dtype}": fft(code, dtype) for code in ("SignalRfft", "SignalIrfft") for dtype in TYPES},
 }  # fmt: skip
 
 

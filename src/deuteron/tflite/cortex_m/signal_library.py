@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -19,7 +20,9 @@ from deuteron.operators.tflite_signal import (
     SignalSquareRootParams,
     SignalWindowParams,
 )
-from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand
+from deuteron.operators.tflite_unquantized import ArithmeticParams
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
+from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.operator_view import Array, Site
 from deuteron.tflite.flat_model import FlatTensor
@@ -28,8 +31,8 @@ from deuteron.tflite.signal_library import option
 
 _MOST_SAMPLES = 1 << 15
 _GAINS = 125
-_STEPS = np.iinfo(np.int16).max
-"""Steps of a factor of 1."""
+_MUL = 2
+_FFT = {"INT16": "fft", "INT32": "fft_s32", "FLOAT32": "fft_f32"}
 
 _HINT_EXPORTER = "make the file again; its exporter has a defect"
 _HINT_FFT = "make the graph with an FFT length that is a power of two, such as 512"
@@ -82,12 +85,12 @@ def auto_scale(site: Site) -> tuple[CpuCall, ...]:
     return (_call(site, "auto_scale", SignalAutoScaleParams(elements), site.ref()),)
 
 
-def _factors(points: int, *, inverse: bool) -> Array:
-    """The factors of a transform: one turn, and that of its even and odd parts, in steps of 1/32767."""
+def _factors(points: int, dtype: str, *, inverse: bool) -> Array:
+    """The factors of a transform: one turn, and those that take even and odd samples apart."""
     turns = [2 * k / points for k in range(points)] + [(k + 1) / points + 0.5 for k in range(points // 2)]
     sign = 1 if inverse else -1
-    values = [[math.cos(math.pi * turn), sign * math.sin(math.pi * turn)] for turn in turns]
-    return np.floor(np.array(values) * _STEPS + 0.5).astype(np.int16)
+    values = np.array([[math.cos(math.pi * turn), sign * math.sin(math.pi * turn)] for turn in turns])
+    return (values if dtype == "float32" else np.floor(values * np.iinfo(dtype).max + 0.5)).astype(dtype)
 
 
 def fft(*, inverse: bool) -> Callable[[Site], tuple[CpuCall, ...]]:
@@ -102,12 +105,26 @@ def fft(*, inverse: bool) -> Callable[[Site], tuple[CpuCall, ...]]:
         if not 1 <= count <= length or (inverse and count != length):
             raise site.unsupported(f"{count} samples for a transform of {length}", _HINT_EXPORTER)
         rows = math.prod(samples.shape) // count
-        _sized(site, samples, "INT16", rows * count)
-        _sized(site, spectra, "INT16", rows * (length + 2))
+        dtype = site.require(site.output(), site.input().dtype, hint=_HINT_TYPE)
+        _sized(site, spectra, dtype, rows * (length + 2))
         params = SignalFftParams(rows, count, points, int(inverse))
-        return (_call(site, "fft", params, site.ref(), Constant(_factors(points, inverse=inverse))),)
+        factors = Constant(_factors(points, dtype.lower(), inverse=inverse))
+        call = _call(site, _FFT[dtype], params, site.ref(), factors)
+        return _divided(site, call, length) if inverse and dtype == "FLOAT32" else (call,)
 
     return lower
+
+
+def _divided(site: Site, call: CpuCall, count: int) -> tuple[CpuCall, ...]:
+    """The result of a call of float32, divided by a power of two."""
+    shape, steps = site.output().shape, (0, 0, 0, 0, 1)
+    undivided, limits = Temporary(shape, "float32"), (bits_of(-math.inf), bits_of(math.inf))
+    params = ArithmeticParams((1, 1, 1, 1, math.prod(shape)), steps, (0, 0, 0, 0, 0), _MUL, *limits)
+    factor = Constant(np.array([1 / count], np.float32))
+    return (
+        replace(call, outputs=(undivided,)),
+        CpuCall(BY_TFLITE_OPERATOR["arithmetic"], (undivided, factor), call.outputs, params),
+    )
 
 
 def energy(site: Site) -> tuple[CpuCall, ...]:
@@ -197,9 +214,9 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "SignalFilterBankLog": Lowering(logarithm, ("UINT32",), hint=_HINT_TYPE),
         "SignalFilterBankSpectralSubtraction": Lowering(spectral_subtraction, ("UINT32",), hint=_HINT_TYPE),
         "SignalFilterBankSquareRoot": Lowering(square_root, ("UINT64",), hint=_HINT_TYPE),
-        "SignalIrfft": Lowering(fft(inverse=True), ("INT16",), note=_FFT_NOTE, hint=_HINT_TYPE),
+        "SignalIrfft": Lowering(fft(inverse=True), tuple(_FFT), note=_FFT_NOTE, hint=_HINT_TYPE),
         "SignalPCAN": Lowering(pcan, ("UINT32",), hint=_HINT_TYPE),
-        "SignalRfft": Lowering(fft(inverse=False), ("INT16",), note=_FFT_NOTE, hint=_HINT_TYPE),
+        "SignalRfft": Lowering(fft(inverse=False), tuple(_FFT), note=_FFT_NOTE, hint=_HINT_TYPE),
         "SignalWindow": Lowering(window, ("INT16",), hint=_HINT_TYPE),
     }
 )

@@ -74,8 +74,8 @@ def frames(site: Site) -> Calls:
 def stack(site: Site) -> Calls:
     """Lower SignalStacker.
 
-    The first call fills the frames before it with its own. The first bool of the state is true after that call. The others
-    say which of the next calls give a result: the one with all frames behind, then each one that is a step later.
+    The first call fills the frames before it with its own. The first bool of the state is true after that call. The
+    others say which of the next calls give a result: the one with all frames behind, then each that is a step later.
     """
     site.require(site.output(), "INT16", hint=_HINT_TYPE)
     site.require(site.output(1), "BOOL", hint=_HINT_TYPE)
