@@ -4,7 +4,7 @@ typedef int16_t part_t;
 typedef int32_t wide_t;
 
 #define PART_TYPE DTN_TYPE_S16
-#define SHARE(n) INT16_MAX / (n)
+#define SHARE(n) (INT16_MAX / (n))
 
 static part_t low(wide_t x)
 {

@@ -4,7 +4,7 @@ typedef int32_t part_t;
 typedef int64_t wide_t;
 
 #define PART_TYPE DTN_TYPE_S32
-#define SHARE(n) INT32_MAX / (n)
+#define SHARE(n) (INT32_MAX / (n))
 
 static part_t low(wide_t x)
 {

@@ -3,8 +3,8 @@
  * The fast Fourier transform of real samples of one type.
  *
  * The file that includes this one defines the type of samples, `part_t` and PART_TYPE, and `wide_t` for sums and
- * products. SHARE(n) is the factor of a step of n points. Three functions make a sample of a wide number: `low` keeps the
- * low bits, `rounded` is for products, `half` for half of a sum.
+ * products. SHARE(n) is the factor of a step of n points. Three functions make a sample of a wide number: `low` keeps
+ * the low bits, `rounded` is for products, `half` for half of a sum.
  */
 #ifndef DTN_TFLITE_SIGNAL_FFT_H
 #define DTN_TFLITE_SIGNAL_FFT_H
