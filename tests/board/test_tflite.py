@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import full
-from tests.tflite.cortex_m import micro_models, models, more_models, movement_models, recurrent_models
+from tests.tflite.cortex_m import (
+    micro_models,
+    models,
+    more_models,
+    movement_models,
+    recurrent_models,
+    signal_models,
+)
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.cortex_m.test_lstm_s16 import lstm
 
@@ -21,14 +28,8 @@ from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.variables import with_variable_tensors
 
-MODELS = {
-    **models.MODELS,
-    **movement_models.MODELS,
-    **more_models.MODELS,
-    **recurrent_models.MODELS,
-    **micro_models.MODELS,
-    "lstm-INT16": lstm,
-}
+FAMILIES = (models, movement_models, more_models, recurrent_models, micro_models, signal_models)
+MODELS = {name: make for family in FAMILIES for name, make in family.MODELS.items()} | {"lstm-INT16": lstm}
 CASES = 2
 
 

@@ -28,7 +28,9 @@ REFUSED = 72
 _FIRMWARE = Path(__file__).parents[2] / "firmware"
 _PATTERNS = ("cortex_m/*.c", "operators/*.c", "tflite/*.c", "kernels/check/*.c", "kernels/fast/*.c")
 _FLAGS = ("-std=c99", "-O1", "-g", "-fPIC", "-fsanitize=undefined", "-fno-sanitize-recover=all")
-_TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float32": 6, "bool": 11}
+_TYPES = {
+    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float32": 6, "bool": 11, "uint32": 28, "uint64": 29,
+}  # fmt: skip
 _LIBRARY = "liboperators.so"
 _MOST_VALUES = 8
 _GUARD = 64

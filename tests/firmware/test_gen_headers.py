@@ -22,6 +22,7 @@ HEADERS = (
             "custom_ops.h",
             "aten.h",
             "tflite.h",
+            "tflite_signal.h",
             "tflite_unquantized.h",
             "version.h",
         )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.tflite.cortex_m import signal_models
 from tests.tflite.cortex_m.recurrent_models import MODELS
 
 from deuteron.errors import InputError
@@ -18,3 +19,10 @@ def test_a_state_that_litert_writes_beyond_is_refused() -> None:
     with pytest.raises(InputError, match="LiteRT has no SVDF with an int8 state") as caught:
         Litert(encode(replace(source, tensors=tensors)))
     assert caught.value.where == "op 0 SVDF"
+
+
+def test_the_signal_library_of_tflite_micro_is_refused() -> None:
+    source = signal_models.MODELS["window"](np.random.default_rng(0))
+    with pytest.raises(InputError, match="LiteRT has no SignalWindow") as caught:
+        Litert(encode(source))
+    assert caught.value.hint == "only TFLite Micro has it; run the file without a comparison with LiteRT"

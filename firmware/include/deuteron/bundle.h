@@ -55,6 +55,8 @@ enum {
     DTN_TYPE_F32 = 6,
     DTN_TYPE_F64 = 7,
     DTN_TYPE_BOOL = 11,
+    DTN_TYPE_U32 = 28,
+    DTN_TYPE_U64 = 29,
 };
 
 /** A tensor: its memory, type and shape. */

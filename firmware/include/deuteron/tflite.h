@@ -15,6 +15,7 @@
 #define DEUTERON_TFLITE_H
 
 #include "deuteron/bundle.h"
+#include "deuteron/tflite_signal.h"
 #include "deuteron/tflite_unquantized.h"
 
 #ifdef __cplusplus
@@ -590,7 +591,7 @@ typedef struct {
 } dtn_tfl_cast_params_t;
 
 /**
- * Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
+ * Another type of bool, uint8, int8, int16, int32, uint32, int64 and float32; whole numbers keep their low bits.
  *
  * float32 is truncated to an integer and clamped to the type; NaN becomes the largest.
  *

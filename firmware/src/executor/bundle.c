@@ -124,6 +124,9 @@ static uint32_t type_bytes(uint32_t type)
         [DTN_TYPE_U8] = 1,  [DTN_TYPE_S8] = 1,  [DTN_TYPE_S16] = 2, [DTN_TYPE_S32] = 4,
         [DTN_TYPE_S64] = 8, [DTN_TYPE_F32] = 4, [DTN_TYPE_F64] = 8, [DTN_TYPE_BOOL] = 1,
     };
+    if (type == DTN_TYPE_U32 || type == DTN_TYPE_U64) {
+        type -= DTN_TYPE_U32 - DTN_TYPE_S32; /* uint32 and uint64 are as large as int32 and int64 */
+    }
     return type < sizeof bytes ? bytes[type] : 0;
 }
 
@@ -146,7 +149,7 @@ static bool is_placed(const dtn_bundle_t *bundle, const dtn_value_t *value)
         return false;
     }
     /* All sizes of elements are powers of two. */
-    return value->offset >= least && element != 0 && (value->bytes & (element - 1)) == 0 &&
+    return element != 0 && (value->bytes & (element - 1)) == 0 && value->offset >= least &&
            value->offset % DTN_ALIGNMENT == 0 && dtn_is_inside(value->offset, value->bytes, size);
 }
 

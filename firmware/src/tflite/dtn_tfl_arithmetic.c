@@ -8,7 +8,7 @@ static bool is_valid(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *values = call->values;
     uint32_t type = values[0].type, item = dtn_tfl_number_bytes(type);
-    bool is_computed = item != 0 && type != DTN_TYPE_BOOL && type != DTN_TYPE_U8;
+    bool is_computed = item != 0 && type >= DTN_TYPE_S8 && type <= DTN_TYPE_F32;
     if (!DTN_CM_IS_CALL(call, 2, 1, params_t) || !is_computed || !dtn_cm_are(values, 3, type)) {
         return false;
     }

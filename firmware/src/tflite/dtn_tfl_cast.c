@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "integer_common.h"
 
 typedef dtn_tfl_cast_params_t params_t;
@@ -19,6 +21,10 @@ static int64_t truncated(float x, uint32_t type)
     const float beyond = 9223372036854775808.0F; /* 2^63 */
     dtn_tfl_limits_t narrow = dtn_tfl_limits(type);
     int64_t low = type == DTN_TYPE_S64 ? INT64_MIN : narrow.min, high = type == DTN_TYPE_S64 ? INT64_MAX : narrow.max;
+    if (type == DTN_TYPE_U32) {
+        low = 0;
+        high = UINT32_MAX;
+    }
     if (!(x > -beyond && x < beyond)) {
         return x < 0.0F ? low : high;
     }
@@ -42,6 +48,7 @@ static void store(const dtn_tensor_t *value, size_t at, int64_t number)
         ((int64_t *)value->data)[at] = number;
         break;
     case DTN_TYPE_S32:
+    case DTN_TYPE_U32:
         ((int32_t *)value->data)[at] = (int32_t)(uint32_t)(uint64_t)number;
         break;
     case DTN_TYPE_BOOL:
@@ -52,16 +59,24 @@ static void store(const dtn_tensor_t *value, size_t at, int64_t number)
     }
 }
 
+/* True for whole numbers of 32 bits, which a cast to another keeps. */
+static bool is_word(const dtn_tensor_t *value)
+{
+    return value->type == DTN_TYPE_S32 || value->type == DTN_TYPE_U32;
+}
+
 int32_t dtn_tfl_cast(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
         return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
     }
     const dtn_tensor_t *in = &call->values[0], *out = &call->values[1];
+    if (in->type == out->type || (is_word(in) && is_word(out))) {
+        memcpy(out->data, in->data, out->bytes);
+        return DTN_OK;
+    }
     for (size_t i = 0; i < (size_t)DTN_CM_PARAMS(call, params_t)->elements; i++) {
-        if (in->type == DTN_TYPE_F32 && out->type == DTN_TYPE_F32) {
-            ((float *)out->data)[i] = ((const float *)in->data)[i];
-        } else if (in->type == DTN_TYPE_F32 && out->type == DTN_TYPE_BOOL) {
+        if (in->type == DTN_TYPE_F32 && out->type == DTN_TYPE_BOOL) {
             ((uint8_t *)out->data)[i] = ((const float *)in->data)[i] != 0.0F;
         } else {
             store(out, i, load(in, i, out->type));

@@ -4,21 +4,6 @@
 
 typedef dtn_tfl_select_params_t params_t;
 
-static uint32_t item_of(uint32_t type)
-{
-    switch (type) {
-    case DTN_TYPE_S16:
-        return 2;
-    case DTN_TYPE_S32:
-    case DTN_TYPE_F32:
-        return 4;
-    case DTN_TYPE_S64:
-        return 8;
-    default:
-        return 1;
-    }
-}
-
 static bool is_valid(const dtn_operator_call_t *call)
 {
     if (!DTN_CM_IS_CALL(call, 3, 1, params_t) || call->values[0].type != DTN_TYPE_BOOL ||
@@ -27,8 +12,10 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const dtn_tensor_t *values = call->values;
-    uint32_t item = item_of(values[1].type), count = values[3].bytes / item;
-    return values[3].bytes % item == 0 && dtn_index_is_inside(p->dims, p->condition_strides, count, values[0].bytes) &&
+    uint32_t item = dtn_tfl_number_bytes(values[1].type);
+    uint32_t count = item != 0 ? values[3].bytes / item : 0;
+    return item != 0 && values[3].bytes % item == 0 &&
+           dtn_index_is_inside(p->dims, p->condition_strides, count, values[0].bytes) &&
            dtn_index_is_inside(p->dims, p->a_strides, count, values[1].bytes / item) &&
            dtn_index_is_inside(p->dims, p->b_strides, count, values[2].bytes / item);
 }
@@ -40,7 +27,7 @@ int32_t dtn_tfl_select(const dtn_operator_call_t *call, dtn_phase_t phase)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const dtn_tensor_t *values = call->values;
-    size_t item = item_of(values[1].type);
+    size_t item = dtn_tfl_number_bytes(values[1].type);
     uint8_t *out = (uint8_t *)values[3].data;
     int32_t index[DTN_INDEX_RANK] = {0};
     for (uint32_t left = values[3].bytes / (uint32_t)item; left != 0; left--, out += item) {

@@ -51,9 +51,11 @@ static inline uint32_t dtn_tfl_number_bytes(uint32_t type)
     case DTN_TYPE_S16:
         return 2;
     case DTN_TYPE_S32:
+    case DTN_TYPE_U32:
     case DTN_TYPE_F32:
         return 4;
     case DTN_TYPE_S64:
+    case DTN_TYPE_U64:
         return 8;
     default:
         return 0;
@@ -72,14 +74,17 @@ static inline int32_t dtn_tfl_at(const dtn_tensor_t *value, size_t at)
     return value->type == DTN_TYPE_S16 ? ((const int16_t *)value->data)[at] : ((const int8_t *)value->data)[at];
 }
 
-/** An element of any integer type or of bools. */
+/** An element of any integer type or of bools; one of uint64 as int64 with its bits. */
 static inline int64_t dtn_tfl_whole_at(const dtn_tensor_t *value, size_t at)
 {
     switch (value->type) {
     case DTN_TYPE_S64:
+    case DTN_TYPE_U64:
         return ((const int64_t *)value->data)[at];
     case DTN_TYPE_S32:
         return ((const int32_t *)value->data)[at];
+    case DTN_TYPE_U32:
+        return ((const uint32_t *)value->data)[at];
     case DTN_TYPE_S16:
     case DTN_TYPE_S8:
         return dtn_tfl_at(value, at);

@@ -28,6 +28,8 @@ class ElementType(IntEnum):
     F32 = 6
     F64 = 7
     BOOL = 11
+    U32 = 28
+    U64 = 29
 
 
 class StepKind(IntEnum):

@@ -41,6 +41,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
             "lstm_s16",
             "reduce_sum",
             "requantize",
+            "signal_fft",
             "svdf",
         )
     },

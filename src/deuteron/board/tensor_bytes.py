@@ -19,6 +19,8 @@ DTYPES = {
     ElementType.F32: np.dtype("<f4"),
     ElementType.F64: np.dtype("<f8"),
     ElementType.BOOL: np.dtype("bool"),
+    ElementType.U32: np.dtype("<u4"),
+    ElementType.U64: np.dtype("<u8"),
 }
 """Element types of values, little-endian as on devices."""
 

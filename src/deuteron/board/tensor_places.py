@@ -15,6 +15,8 @@ _TYPES = {
     "float32": ElementType.F32,
     "float64": ElementType.F64,
     "bool": ElementType.BOOL,
+    "uint32": ElementType.U32,
+    "uint64": ElementType.U64,
 }
 _STATIC = "export the model with fixed shapes, and with its weights in the file"
 

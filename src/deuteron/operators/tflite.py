@@ -22,6 +22,7 @@ from deuteron.operators.kernel_params import (
     WindowParams,
 )
 from deuteron.operators.recurrent import LstmParams, LstmS16Params
+from deuteron.operators.tflite_signal import SIGNAL_OPERATORS
 from deuteron.operators.tflite_unquantized import UNQUANTIZED_OPERATORS
 
 PREFIX = "dtn_tfl"
@@ -309,7 +310,7 @@ class SelectParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class CastParams(KernelParams):
-    """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
+    """Another type of bool, uint8, int8, int16, int32, uint32, int64 and float32; whole numbers keep their low bits.
 
     float32 is truncated to an integer and clamped to the type; NaN becomes the largest.
     """
@@ -433,6 +434,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
         prefix=PREFIX,
     ),
     *UNQUANTIZED_OPERATORS,
+    *SIGNAL_OPERATORS,
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from deuteron.errors import InputError, MissingToolError
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel
+from deuteron.tflite.signal_library import RULES as SIGNAL_LIBRARY
 
 Array = npt.NDArray[np.generic]
 
@@ -54,7 +55,7 @@ class Litert:
             return made
 
         decoded = decode(model, partial=True)
-        _check_states(decoded)
+        _check_kernels(decoded)
         self.is_reference = all(op.name != "SUM" for op in decoded.operators)
         self._fresh: Callable[[], Any] = fresh
         self.reset()
@@ -83,9 +84,18 @@ def run(model: Buffer, inputs: Sequence[Array]) -> list[Array]:
     return Litert(model).run(inputs)
 
 
-def _check_states(model: FlatModel) -> None:
-    """Raise InputError for an SVDF with an int8 state: LiteRT writes int16 numbers to it, and damages the process."""
+def _check_kernels(model: FlatModel) -> None:
+    """Raise InputError for operators that only TFLite Micro has.
+
+    LiteRT writes int16 numbers to the int8 state of an SVDF, and damages the process.
+    """
     for at, op in enumerate(model.operators):
+        if op.title in SIGNAL_LIBRARY:
+            raise InputError(
+                f"LiteRT has no {op.title}",
+                where=f"op {op.number(at)} {op.title}",
+                hint="only TFLite Micro has it; run the file without a comparison with LiteRT",
+            )
         for tensor in (model.tensors[i] for i in op.inputs if op.name == "SVDF" and i >= 0):
             if tensor.is_variable and tensor.dtype == "INT8":
                 raise InputError(

@@ -25,6 +25,7 @@ DTYPES: Mapping[str, np.dtype[np.generic]] = MappingProxyType(
         "INT32": np.dtype("<i4"),
         "UINT32": np.dtype("<u4"),
         "INT64": np.dtype("<i8"),
+        "UINT64": np.dtype("<u8"),
         "FLOAT16": np.dtype("<f2"),
         "FLOAT32": np.dtype("<f4"),
         "FLOAT64": np.dtype("<f8"),

@@ -12,6 +12,7 @@ import numpy as np
 from deuteron.errors import UnsupportedError
 from deuteron.tflite.custom_options import DETECTION, options_of
 from deuteron.tflite.operands import NotConstantError, Operands, Shape, ShapeError
+from deuteron.tflite.signal_library import RULES as SIGNAL_RULES
 
 SAME = 0
 """`Padding` of the schema."""
@@ -422,6 +423,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(_ELEMENTWISE.split(), _elementwise)
     | dict.fromkeys(_SAME.split(), _same)
     | dict.fromkeys(("SUM", "MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"), _reduce)
+    | dict(SIGNAL_RULES)
     | {
         "ARG_MAX": _argument,
         "ARG_MIN": _argument,

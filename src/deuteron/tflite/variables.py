@@ -21,10 +21,11 @@ from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatOperator, FlatTensor, State
 from deuteron.tflite.normalize import normalized
+from deuteron.tflite.signal_library import STATES, with_states
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
-STATE_OPERANDS: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), LSTM: (18, 19)}
+STATE_OPERANDS: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), LSTM: (18, 19), **dict.fromkeys(STATES, (1, 2))}
 """Inputs of operators that keep a state in them."""
 
 _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
@@ -65,11 +66,12 @@ def with_variable_tensors(model: FlatModel) -> FlatModel:
     Raises:
         UnsupportedError: two operands share such a tensor.
     """
+    model = with_states(model)
     uses = Counter(i for op in model.operators for i in (*op.inputs, *op.outputs) if i >= 0)
     uses.update((*model.inputs, *model.outputs))
     tensors = list(model.tensors)
     for number, op in enumerate(model.operators):
-        for position in STATE_OPERANDS.get(op.name, ()):
+        for position in STATE_OPERANDS.get(op.title, ()):
             index = op.inputs[position] if position < len(op.inputs) else -1
             if index < 0 or not tensors[index].is_variable:
                 continue

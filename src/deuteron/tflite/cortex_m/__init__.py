@@ -21,6 +21,8 @@ from deuteron.tflite.cortex_m import (
     recurrent,
     reduction,
     resize,
+    signal_library,
+    signal_streams,
     softmax,
     unquantized,
 )
@@ -57,6 +59,8 @@ _FAMILIES = (
     recurrent,
     reduction,
     resize,
+    signal_library,
+    signal_streams,
     softmax,
 )
 _OPERATORS: Mapping[str, Lowering] = MappingProxyType(

@@ -18,6 +18,8 @@ from deuteron.tflite.cortex_m.lookup import STORED, table_call
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.operator_view import LIMITS, NUMPY, Site
 
+_CAST = tuple(dtype for dtype in NUMPY if dtype != "UINT64")
+
 
 def quantize(site: Site) -> tuple[CpuCall, ...]:
     """Lower QUANTIZE: of float32, or to another scale or type."""
@@ -48,7 +50,7 @@ def dequantize(site: Site) -> tuple[CpuCall, ...]:
 
 def cast(site: Site) -> tuple[CpuCall, ...]:
     """Lower CAST."""
-    site.require(site.output(), *NUMPY)
+    site.require(site.output(), *_CAST)
     params = CastParams(math.prod(site.output().shape))
     return (CpuCall(BY_TFLITE_OPERATOR["cast"], (site.ref(),), (site.out(),), params),)
 
@@ -56,7 +58,7 @@ def cast(site: Site) -> tuple[CpuCall, ...]:
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "QUANTIZE": Lowering(quantize, ("FLOAT32", "INT8", "UINT8", "INT16", "INT32")),
-        "CAST": Lowering(cast, tuple(NUMPY)),
+        "CAST": Lowering(cast, _CAST),
         "DEQUANTIZE": Lowering(dequantize, ("INT8", "UINT8", "INT16")),
     }
 )

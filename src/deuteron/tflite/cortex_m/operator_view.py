@@ -21,6 +21,8 @@ NUMPY = {
     "INT32": "int32",
     "INT64": "int64",
     "FLOAT32": "float32",
+    "UINT32": "uint32",
+    "UINT64": "uint64",
 }
 """The types of tensors that a Cortex-M computes with, and numpy's names of them."""
 
