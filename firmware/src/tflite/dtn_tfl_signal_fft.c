@@ -11,6 +11,11 @@ static part_t low(wide_t x)
     return (int16_t)x;
 }
 
+static wide_t sum(wide_t a, wide_t b)
+{
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
 static part_t rounded(wide_t product)
 {
     return low((product + (1 << 14)) >> 15);

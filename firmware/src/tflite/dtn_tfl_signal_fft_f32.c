@@ -11,6 +11,11 @@ static part_t low(wide_t x)
     return x;
 }
 
+static wide_t sum(wide_t a, wide_t b)
+{
+    return a + b;
+}
+
 static part_t rounded(wide_t product)
 {
     return product;

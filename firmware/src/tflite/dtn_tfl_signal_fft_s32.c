@@ -11,6 +11,11 @@ static part_t low(wide_t x)
     return (int32_t)(uint32_t)(uint64_t)x;
 }
 
+static wide_t sum(wide_t a, wide_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 static part_t rounded(wide_t product)
 {
     return low((product + (1 << 30)) >> 31);

@@ -3,8 +3,9 @@
  * The fast Fourier transform of real samples of one type.
  *
  * The file that includes this one defines the type of samples, `part_t` and PART_TYPE, and `wide_t` for sums and
- * products. SHARE(n) is the factor of a step of n points. Three functions make a sample of a wide number: `low` keeps
- * the low bits, `rounded` is for products, `half` for half of a sum.
+ * products. SHARE(n) is the factor of a step of n points. `sum` adds two products; factors of a damaged
+ * program make it wrap. Three functions make a sample of a wide number: `low` keeps the low bits, `rounded` is for
+ * products, `half` for half of a sum.
  */
 #ifndef DTN_TFLITE_SIGNAL_FFT_H
 #define DTN_TFLITE_SIGNAL_FFT_H
@@ -49,7 +50,7 @@ static complex_t minus(complex_t a, complex_t b)
 static complex_t times(complex_t a, complex_t b)
 {
     return (complex_t){rounded((wide_t)a.re * b.re - (wide_t)a.im * b.im),
-                       rounded((wide_t)a.re * b.im + (wide_t)a.im * b.re)};
+                       rounded(sum((wide_t)a.re * b.im, (wide_t)a.im * b.re))};
 }
 
 static complex_t scaled(complex_t a, wide_t factor)
