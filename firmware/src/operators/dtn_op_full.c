@@ -4,9 +4,11 @@ static uint32_t item_bytes(uint32_t type)
 {
     switch (type) {
     case DTN_TYPE_S64:
+    case DTN_TYPE_U64:
     case DTN_TYPE_F64:
         return 8;
     case DTN_TYPE_S32:
+    case DTN_TYPE_U32:
     case DTN_TYPE_F32:
         return 4;
     case DTN_TYPE_S16:
@@ -27,10 +29,13 @@ static bool is_valid(const dtn_operator_call_t *call)
 static void run(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *output = &call->values[0];
-    uint32_t item = item_bytes(output->type);
-    /* The lowest bytes of the words come first: all supported cores are little-endian. */
-    for (uint32_t at = 0; at < output->bytes; at += item) {
-        memcpy((uint8_t *)output->data + at, call->params, item);
+    uint8_t *data = (uint8_t *)output->data;
+    /* The lowest bytes of the words come first: all supported cores are little-endian. What is there is doubled. */
+    for (uint32_t done = 0, more = item_bytes(output->type); done < output->bytes; done += more) {
+        if (done != 0) {
+            more = done < output->bytes - done ? done : output->bytes - done;
+        }
+        memcpy(data + done, done == 0 ? (const uint8_t *)call->params : data, more);
     }
 }
 

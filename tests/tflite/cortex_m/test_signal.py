@@ -11,6 +11,7 @@ import pytest
 from flatbuffers import flexbuffers
 from tests.cortex_m.operator_library import OperatorLibrary, RefusedError
 from tests.tflite.cortex_m import signal_models
+from tests.tflite.cortex_m.models import constant, model, tensor
 from tests.tflite.cortex_m.running import run
 from tests.tflite.cortex_m.signal_definitions import DEFINITIONS
 from tests.tflite.cortex_m.signal_models import MODELS, Array, stream
@@ -135,3 +136,11 @@ def test_a_damaged_record_is_refused_or_harmless(c_operators: OperatorLibrary, n
             c_operators.call_all(call.operator.symbol, random_words(rng, words), inputs, [], outputs)
         except RefusedError:
             continue
+
+
+@pytest.mark.parametrize("dtype", ["UINT32", "UINT64"])
+def test_numbers_of_its_types_are_filled(c_operators: OperatorLibrary, dtype: str) -> None:
+    value = constant("value", 0x01020304, dtype)
+    filled = model("FILL", [constant("dims", (5,)), value], [tensor("y", (5,), dtype)], "FillOptions")
+    (y,) = run(c_operators, filled, [])
+    np.testing.assert_array_equal(y, np.full(5, 0x01020304, dtype.lower()))
