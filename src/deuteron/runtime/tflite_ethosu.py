@@ -28,7 +28,7 @@ NPU_STEPS = 1
 """Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
 
 _PART = re.compile(r"/(rows|apart)_\d+'*$")
-"""What the names of tensors that stand for a part of another one, or for a copy of it, have more."""
+"""The suffix in the name of a tensor that is a part or a copy of another one."""
 
 
 @dataclass(frozen=True, slots=True)

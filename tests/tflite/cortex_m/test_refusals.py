@@ -79,7 +79,7 @@ def test_a_result_that_was_always_zero_in_calibration() -> None:
 
 
 def test_a_layer_whose_result_was_always_zero_in_calibration() -> None:
-    """Its factor of float64 has no room left for a shift."""
+    """Its factor of float64 would be shifted to the left."""
     x, y = (tensor(name, (1, 2), "INT8", Quant((scale,), (0,))) for name, scale in (("x", 0.5), ("y", 2.0**-60)))
     weights = constant("w", np.ones((2, 2)), "INT8", Quant((0.5,), (0,)))
     assert error(model("FULLY_CONNECTED", [x, weights], [y], "FullyConnectedOptions")) == (
