@@ -135,7 +135,8 @@ def test_litert_gets_the_weights_for_a_comparison(tmp_path: Path) -> None:
         (packed(CODES), b"\0", "its description has no header of version 1"),
         (packed("1"), header(PRUNED), "it needs entry 0 of a table of 0"),
         (packed("111"), header(HUFFMAN) + TREE[:8], "its symbol 0 is in no table"),
-        (packed("0")[:0], header(HUFFMAN) + TREE, "it ends at symbol 0 of 6"),
+        (b"", header(HUFFMAN) + TREE, "it has 0 bits for 6 symbols of at least one"),
+        (b"\xff", header(HUFFMAN) + TREE, "it ends at symbol 2 of 6"),
     ],
 )
 def test_damaged_codes(codes: bytes, description: bytes, message: str) -> None:
@@ -146,6 +147,15 @@ def test_damaged_codes(codes: bytes, description: bytes, message: str) -> None:
         f"operator 0 (TFLM_DECODE): tensor `codes` cannot be decoded: {message}\n\n"
         "hint: make the file again; it is damaged or its exporter has a defect"
     )
+
+
+def test_symbols_without_bits_take_no_time() -> None:
+    """A table whose symbols use up no bits, for a tensor of the largest size."""
+    model = coded(packed("1"), header(HUFFMAN) + table([symbol(1, 0)] * 2, np.uint16))
+    tensors = [*model.tensors]
+    tensors[3] = replace(tensors[3], shape=(1 << 14, 1 << 14))
+    with pytest.raises(DeuteronError, match="it has 32 bits for 268435456 symbols of at least one"):
+        with_decoded_weights(replace(model, tensors=tuple(tensors)))
 
 
 def test_codes_that_are_computed() -> None:

@@ -33,7 +33,7 @@ static float real_floor_mod(float a, float b)
     while (step <= most && step <= rest) {
         step *= 2.0;
     }
-    for (; step >= divisor; step *= 0.5) {
+    for (; rest >= divisor; step *= 0.5) {
         rest -= step <= rest ? step : 0.0;
     }
     float found = a < 0.0F ? -(float)rest : (float)rest;

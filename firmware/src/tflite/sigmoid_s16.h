@@ -11,7 +11,7 @@
 /** Values of the table. */
 enum { DTN_TFL_SIGMOID_VALUES = 256 };
 
-/** The value between two of the table, `bits` behind the point; the last one alone beyond them. */
+/** The value between two of the table, `bits` behind the point, in 32 bits that wrap where a table is damaged. */
 static inline uint32_t dtn_tfl_between(const int32_t *table, uint32_t x, uint32_t bits)
 {
     uint32_t at = x >> bits;
@@ -34,11 +34,11 @@ static inline int16_t dtn_tfl_logistic_s16(const int32_t *table, int32_t x)
 static inline int16_t dtn_tfl_tanh_s16(const int32_t *table, int32_t x)
 {
     uint32_t size = (uint32_t)(x < 0 ? -x : x);
-    int32_t value =
-        (int32_t)(size >> 8 >= DTN_TFL_SIGMOID_VALUES - 1 ? UINT32_C(0xFFFF) << 8 : dtn_tfl_between(table, size, 8)) -
-        (1 << 23);
-    value = x >= 0 ? value + (1 << 7) : -value + (1 << 7) - 1;
-    return (int16_t)(value >> 8);
+    uint32_t value =
+        (size >> 8 >= DTN_TFL_SIGMOID_VALUES - 1 ? UINT32_C(0xFFFF) << 8 : dtn_tfl_between(table, size, 8)) -
+        (UINT32_C(1) << 23);
+    value = x >= 0 ? value + (1U << 7) : (1U << 7) - 1U - value;
+    return (int16_t)((int32_t)value >> 8);
 }
 
 /** x * multiplier / 2^shift, rounded to nearest, ties up; shift 0..31. */

@@ -124,7 +124,7 @@ class _Codes:
 
     def bits(self, width: int) -> Array:
         """The stream as rows of `width` bits, one row for each element."""
-        bits = np.unpackbits(np.frombuffer(self.stream, np.uint8), count=None)
+        bits = np.unpackbits(np.frombuffer(self.stream, np.uint8))
         if len(bits) < self.count * width:
             raise _DamagedError(f"it has {len(bits)} bits for {self.count} codes of {width}")
         return bits[: self.count * width].reshape(self.count, width)
@@ -169,6 +169,8 @@ def _huffman(codes: _Codes) -> Array:
     table = codes.table(np.uint32 if wide else np.uint16).tolist()
     found, count_shift, most = (1 << 31, 27, (1 << 27) - 1) if wide else (1 << 15, 11, (1 << 11) - 1)
     first_bits, total = (codes.description[5] >> 4) + 1, 8 * len(codes.stream)
+    if codes.count > total:
+        raise _DamagedError(f"it has {total} bits for {codes.count} symbols of at least one")
     place = 0
     symbols: list[int] = []
     for _ in range(codes.count):

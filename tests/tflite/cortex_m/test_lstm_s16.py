@@ -12,10 +12,11 @@ from tests.cortex_m.operator_library import OperatorLibrary, RefusedError
 from tests.tflite.cortex_m import recurrent_models
 from tests.tflite.cortex_m.models import Rng, f32
 from tests.tflite.cortex_m.running import random_inputs, run
-from tests.tflite.cortex_m.test_recurrent import changed, run_call
+from tests.tflite.cortex_m.test_recurrent import changed, operand_of, run_call
 
 from deuteron.arch.cores import InnerWork
 from deuteron.errors import UnsupportedError
+from deuteron.operators import catalogue
 from deuteron.operators.recurrent import LstmS16Params
 from deuteron.tflite.cortex_m import Constant, lower
 from deuteron.tflite.cortex_m.fixed_point import Factor, product
@@ -154,6 +155,17 @@ def test_the_c_function_checks_its_record(c_operators: OperatorLibrary, field: s
     changes: dict[str, Any] = {field: value}
     with pytest.raises(RefusedError):
         run_call(c_operators, source, replace(call.params, **changes).words())
+
+
+def test_a_damaged_table_has_defined_results(c_operators: OperatorLibrary) -> None:
+    """The library ends a test whose integers overflow."""
+    source = lstm(np.random.default_rng(0))
+    (call,) = lower(source, 0)
+    values = [operand_of(source, each) for each in (*call.inputs, *call.outputs)]
+    scratch = [np.zeros(count, dtype) for count, dtype in catalogue.scratch(call.operator, call.params)]
+    for number in (1 << 23, np.iinfo(np.int32).max):
+        values[3] = np.full_like(values[3], number)
+        c_operators.call_all(call.operator.symbol, call.params.words(), values[:4], scratch, values[4:])
 
 
 def test_a_zero_point_of_int16_is_refused() -> None:

@@ -103,6 +103,20 @@ def test_quotients_of_int8(c_operators: OperatorLibrary) -> None:
     assert (found[:, divisor == 0] == -3).all()
 
 
+def test_remainders_of_float32(c_operators: OperatorLibrary) -> None:
+    """Those of infinite, tiny and zero operands too: what fmod gives, in the sign of the divisor."""
+    values = np.array([0, 1, 3.5, 7, 1e-45, 1e-38, 3e38, np.inf], np.float32)
+    values = np.concatenate([values, -values, [np.float32(np.nan)]])
+    count = len(values)
+    operands = [tensor("a", (count, 1), "FLOAT32"), tensor("b", (count,), "FLOAT32")]
+    source = model("FLOOR_MOD", operands, [tensor("y", (count, count), "FLOAT32")])
+    (found,) = run(c_operators, source, [values[:, None], values])
+    with np.errstate(invalid="ignore"):
+        rest = np.fmod(values[:, None], values)
+        wanted = np.where((rest != 0) & ((rest < 0) != (values < 0)), rest + values, rest)
+    np.testing.assert_array_equal(found, wanted)
+
+
 def dots(matrix: Array, vector: Array) -> Array:
     """Sums of float32 products in order."""
     return np.cumsum(matrix * vector, axis=-1, dtype=np.float32)[..., -1]

@@ -29,9 +29,10 @@ def test_what_has_a_rewrite_is_not_taken() -> None:
 
 
 def test_vela_names_its_operators() -> None:
+    """Vela compiles LOG, too, which its list lacks."""
     pytest.importorskip("ethosu.vela")
     from ethosu.vela.tflite_mapping import optype_to_builtintype
     from ethosu.vela.tflite_supported_operators import TFLiteSupportedOperators
 
     named = {optype_to_builtintype(kind) for kind in TFLiteSupportedOperators.supported_operators}
-    assert named - {"UNKNOWN"} == VELA
+    assert named - {"UNKNOWN"} | {"LOG"} == VELA

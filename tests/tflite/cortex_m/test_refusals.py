@@ -78,6 +78,17 @@ def test_a_result_that_was_always_zero_in_calibration() -> None:
     )
 
 
+def test_a_layer_whose_result_was_always_zero_in_calibration() -> None:
+    """Its factor of float64 would be shifted to the left."""
+    x, y = (tensor(name, (1, 2), "INT8", Quant((scale,), (0,))) for name, scale in (("x", 0.5), ("y", 2.0**-60)))
+    weights = constant("w", np.ones((2, 2)), "INT8", Quant((0.5,), (0,)))
+    assert error(model("FULLY_CONNECTED", [x, weights], [y], "FullyConnectedOptions")) == (
+        "operator 0 (FULLY_CONNECTED): the scale of its operands is 2.8823e+17 times that of its result; at most "
+        "4,503,599,627,370,496 is allowed\n\n"
+        "hint: quantize the model again with samples for which the result is not always zero"
+    )
+
+
 def test_a_type_that_the_operator_does_not_take() -> None:
     source = model("HARD_SWISH", [tensor("x", (4,), "INT16", Q)], [tensor("y", (4,), "INT16", Q)])
     assert error(source) == f"operator 0 (HARD_SWISH): tensor `x` is INT16; INT8 or FLOAT32 is allowed\n\nhint: {HINT}"

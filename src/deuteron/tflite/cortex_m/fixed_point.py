@@ -21,7 +21,7 @@ Factor = tuple[int, int]
 """(multiplier, shift): multiplier * 2^(shift - 31)."""
 
 _ONE = 1 << 31
-_MOST_SHIFT = 30
+_MOST_SHIFT, _MOST_EXPONENT = 30, 52
 _HINT_SMALL = "quantize the model again with samples for which the result is not always zero"
 
 
@@ -35,17 +35,24 @@ def factor(real: float) -> Factor:
     multiplier = math.floor(mantissa * _ONE + 0.5)
     if multiplier == _ONE:
         multiplier, shift = multiplier // 2, shift + 1
-    if shift > _MOST_SHIFT:
-        message = (
-            f"the scale of its operands is {real:g} times that of its result; at most {1 << _MOST_SHIFT:,} is allowed"
-        )
-        raise UnsupportedError(message, hint=_HINT_SMALL)
+    _check(real, shift, _MOST_SHIFT)
     return (multiplier, shift) if shift >= -31 and multiplier else (0, 0)
 
 
+def _check(real: float, shift: int, most: int) -> None:
+    if shift > most:
+        message = f"the scale of its operands is {real:g} times that of its result; at most {1 << most:,} is allowed"
+        raise UnsupportedError(message, hint=_HINT_SMALL)
+
+
 def single_rounding_words(real: float) -> tuple[int, int, int]:
-    """Return a float64 number as the words high, low and shift: (high * 2^32 + low) / 2^shift."""
+    """Return a float64 number as the words high, low and shift: (high * 2^32 + low) / 2^shift.
+
+    Raises:
+        UnsupportedError: the number is 2^52 or more, which has no shift to the right.
+    """
     mantissa, exponent = math.frexp(real)
+    _check(real, exponent, _MOST_EXPONENT)
     whole, shift = int(mantissa * (1 << 53)), 53 - exponent
     while shift > 127:  # of numbers that give 0 for every sum
         whole, shift = whole // 2, shift - 1

@@ -252,7 +252,7 @@ def _cell_clip(site: Site, cell: FlatTensor) -> int:
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "SVDF": by_type({"INT8": svdf, "FLOAT32": svdf_f32}, note="state of int8 or int16 of int8"),
+        "SVDF": by_type({"INT8": svdf, "FLOAT32": svdf_f32}, note="int8: state of int8 or int16"),
         "UNIDIRECTIONAL_SEQUENCE_LSTM": by_type(
             {"INT8": lstm, "INT16": lstm_s16},
             note="no peephole weights, projection or layer normalisation; int16 cell state",

@@ -158,11 +158,11 @@ _BY_TYPE = MappingProxyType({"INT8": softmax, "INT16": softmax_s16, "FLOAT32": s
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "LOG_SOFTMAX": by_type(
-            {"INT8": log_softmax, "FLOAT32": log_softmax_f32}, note="output scale 16/256, zero point 127 of int8"
+            {"INT8": log_softmax, "FLOAT32": log_softmax_f32}, note="int8: output scale 16/256, zero point 127"
         ),
         "SOFTMAX": Lowering(lambda site: _BY_TYPE[site.input().dtype](site), tuple(_BY_TYPE)),
         "L2_NORMALIZATION": by_type(
-            {"INT8": l2_normalize, "FLOAT32": l2_normalize_f32}, note="output scale 1/128, zero point 0 of int8"
+            {"INT8": l2_normalize, "FLOAT32": l2_normalize_f32}, note="int8: output scale 1/128, zero point 0"
         ),
     }
 )
