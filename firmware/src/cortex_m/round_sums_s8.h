@@ -29,11 +29,9 @@ static inline dtn_cm_upper_factor_t dtn_cm_upper_factor(const int32_t *words)
 static inline int32_t dtn_cm_times_upper_factor(int32_t sum, const dtn_cm_upper_factor_t *factor)
 {
     uint32_t a = sum < 0 ? 0U - (uint32_t)sum : (uint32_t)sum;
-    uint64_t product = (uint64_t)a * factor->upper;
-    uint32_t rounded = (uint32_t)(product >> 32) + factor->half;
+    uint32_t rounded = (uint32_t)((uint64_t)a * factor->upper >> 32) + factor->half;
     int32_t nearest = (int32_t)(rounded >> factor->drop);
-    if ((int32_t)((rounded + 1) >> factor->drop) != nearest &&
-        (factor->drop == 0 || (uint32_t)product + a < (uint32_t)product)) {
+    if (factor->drop == 0 || (int32_t)((rounded + 1) >> factor->drop) != nearest) {
         return dtn_cm_times_float64(sum, factor->words);
     }
     return sum < 0 ? -nearest : nearest;

@@ -124,7 +124,7 @@ static uint32_t type_bytes(uint32_t type)
         [DTN_TYPE_U8] = 1,  [DTN_TYPE_S8] = 1,  [DTN_TYPE_S16] = 2, [DTN_TYPE_S32] = 4,
         [DTN_TYPE_S64] = 8, [DTN_TYPE_F32] = 4, [DTN_TYPE_F64] = 8, [DTN_TYPE_BOOL] = 1,
     };
-    if (type == DTN_TYPE_U32 || type == DTN_TYPE_U64) {
+    if (type - DTN_TYPE_U32 <= DTN_TYPE_U64 - DTN_TYPE_U32) {
         type -= DTN_TYPE_U32 - DTN_TYPE_S32; /* uint32 and uint64 are as large as int32 and int64 */
     }
     return type < sizeof bytes ? bytes[type] : 0;

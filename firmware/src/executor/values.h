@@ -24,7 +24,10 @@ static inline bool dtn_values_are_disjoint(const dtn_value_t *a, const dtn_value
 }
 
 /** The value that word `word` of the bundle names. */
-const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word);
+static inline const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word)
+{
+    return &bundle->values[bundle->words[word]];
+}
 
 /** The address of a value; writable only if the step may write it. */
 void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value);

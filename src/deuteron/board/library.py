@@ -48,7 +48,6 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "stand_in": ("-O2",),
     "executor": _SMALLEST,
     "driver": _SMALLEST,
-    "executor.values": ("-O2",),
     "driver.crc32": (),
     "cortex_m.dtn_cm_decompress": ("-O2",),
     # The inner loops compute all but rare calls of these.

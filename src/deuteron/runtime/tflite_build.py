@@ -387,11 +387,15 @@ def _float_notes(made: _Made) -> Iterator[str]:
 
 
 def _with_origins(model: FlatModel, source: FlatModel) -> FlatModel:
-    """A model with the operators' numbers in the file that it was made from, if it has the same operators."""
-    if len(model.operators) != len(source.operators):
-        return model
-    pairs = zip(model.operators, source.operators, strict=True)
-    return replace(model, operators=tuple(replace(op, origin=before.origin) for op, before in pairs))
+    """The model with what files do not say of operators: their numbers in the file given, and which were uint8."""
+    given = {source.tensors[op.outputs[0]].name: op for op in source.operators if op.outputs}
+    operators = list[FlatOperator]()
+    for op in model.operators:
+        before = given.get(model.tensors[op.outputs[0]].name) if op.outputs else None
+        if before is not None and before.title == op.title:
+            op = replace(op, origin=before.origin, is_unsigned=before.is_unsigned)  # noqa: PLW2901
+        operators.append(op)
+    return replace(model, operators=tuple(operators))
 
 
 def _apart(mixed: Mixed) -> Mixed:
