@@ -64,10 +64,11 @@ def test_each_reader_gets_the_value(model: type[Layers], target: str, tmp_path: 
     assert not any("pool" in op or "convolution" in op for op in on_cpu)
 
 
-def test_an_input_that_is_copied_may_be_an_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [lambda x: x, lambda x: (x > 0).sum(-1)])
+def test_what_is_copied_may_be_read_elsewhere(other: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
     samples = [torch.randn(4, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
     layer = nn.Linear(8, 8)
-    net = Applies(lambda x: (layer(x.clone()), x))
+    net = Applies(lambda x: (layer(x.clone()), other(x)))
     api.build(net.eval(), samples[0], target="imxrt700", calibration=samples, output=tmp_path / "out")
     assert compare(tmp_path / "out", [(x.numpy(),) for x in samples]).failures() == ()
 

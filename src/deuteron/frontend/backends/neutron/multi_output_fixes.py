@@ -46,17 +46,17 @@ def merge_first_result(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def separate_outputs(model: fx.GraphModule) -> None:
-    """Give outputs dequantize operators that nothing else reads: a partition with such an operator would return floats.
+def separate_readers(model: fx.GraphModule) -> None:
+    """Give each copy of a dequantized value that others read, too, a dequantize operator that nothing else reads.
 
-    `return layer(x.clone()), x` has one for `x`, which the copy reads as well.
+    A partition that takes an operator which others read would return floats. `layer(x.clone()), x` has one for `x`.
     """
-    output = model.graph.output_node()
-    for node in output.all_input_nodes:
-        if "dequantize_per_tensor" in str(node.target) and len(node.users) > 1:
+    for node in [node for node in model.graph.nodes if "dequantize_per_tensor" in str(node.target)]:
+        copies = [user for user in node.users if "clone" in str(user.target)]
+        for user in copies if len(copies) < len(node.users) else copies[1:]:
             with model.graph.inserting_after(node):
                 own = model.graph.node_copy(node)
-            output.replace_input_with(node, own)
+            user.replace_input_with(node, own)
     model.recompile()
 
 

@@ -32,7 +32,7 @@ from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.backends.neutron import inline_multiprocessing, tables
 from deuteron.frontend.backends.neutron.delegation_reasons import explaining
 from deuteron.frontend.backends.neutron.handles import debug_handle_map
-from deuteron.frontend.backends.neutron.multi_output_fixes import merge_first_result, separate_outputs, slice_splits
+from deuteron.frontend.backends.neutron.multi_output_fixes import merge_first_result, separate_readers, slice_splits
 from deuteron.frontend.cortex_m.numerical_check import flat
 from deuteron.frontend.executorch_release import check_executorch
 from deuteron.frontend.inputs import Inputs
@@ -346,7 +346,7 @@ def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: Bui
     class Passes(base):
         def __call__(self, module: fx.GraphModule) -> Any:
             result: Any = call(self, module)
-            separate_outputs(result.graph_module)
+            separate_readers(result.graph_module)
             if options.converter is not Converter.OPEN:
                 return result
             tables.lower(result.graph_module, numbers, options.operators_not_to_delegate)
