@@ -250,9 +250,9 @@ def test_every_operator_that_cannot_be_compiled_is_named(deuteron: Run, net: Pat
         "",
         f"""\
 error: `{net}`: 3 operators cannot be compiled:
-  op 0 GELU, output `y`: this operator cannot be compiled
-  op 1 GELU, output `z`: this operator cannot be compiled
-  op 2 CUMSUM, output `s`: this operator cannot be compiled
+  op 0 GELU, output `y`: the compiler for the Neutron does not support this operator
+  op 1 GELU, output `z`: the compiler for the Neutron does not support this operator
+  op 2 CUMSUM, output `s`: the compiler for the Neutron does not support this operator
 
 hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists
 """,

@@ -268,3 +268,17 @@ def test_a_stream_keeps_the_state_of_a_file(deuteron: Run, tmp_path: Path):
         np.testing.assert_array_equal(np.load(output)[:, 0, 0], wanted)
         compared = deuteron("run", *option, file, "--target", "cortex-m33", "--samples", "5", "--compare", "litert")
         assert compared.out.endswith("all bounds hold\n")
+
+
+def test_commands_name_the_default_target(deuteron: Run, path: Path, tmp_path: Path):
+    said = "target `imxrt700`, the default; `--target` chooses another, and `deuteron targets` lists them\n"
+    for command, *args in (("plan",), ("sim",), ("explain",), ("bundle", "-o", tmp_path / "c")):
+        assert said in deuteron(command, path, *args).err
+    assert not deuteron("plan", path, "--target", "cortex-m55").err
+
+
+def test_c_operators_have_no_profile_on_the_host(deuteron: Run, path: Path):
+    assert deuteron("profile", path, "--target", "cortex-m33").err == (
+        f"error: `{path}`: the program calls C operators of the firmware, which `profile` does not measure on the host"
+        "\n\nhint: profile it on an emulated board: `--on an505`\n"
+    )
