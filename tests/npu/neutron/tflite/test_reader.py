@@ -364,7 +364,7 @@ ODD_FILES: dict[str, tuple[str, Extra, type[DeuteronError], str]] = {
         "Tensor",
         lambda _: {"Buffer": 99},
         FormatError,
-        "the TFLite flatbuffer is damaged or truncated",
+        "the TFLite flatbuffer is damaged: buffer 99 where there are 1 buffers",
     ),
 }
 
