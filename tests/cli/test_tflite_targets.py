@@ -306,3 +306,11 @@ def test_the_cpu_alone_is_estimated_in_instructions(deuteron: Run, path: Path):
 def test_a_comparison_without_operators_on_the_cpu_says_so():
     text = OperatorComparison(1, (), ()).text()
     assert "operator by operator: all operators are in partitions of the NPU" in text
+
+
+def test_outputs_are_checked_before_a_file_is_read(deuteron: Run, tmp_path: Path):
+    """The damaged file is not what the error is about."""
+    file, output = tmp_path / "net.tflite", tmp_path / "no" / "out"
+    file.write_bytes(b"damaged")
+    for command, option in (("plan", "--svg"), ("sim", "--trace"), ("bundle", "-o")):
+        assert f"{tmp_path / 'no'}`" in deuteron(command, file, option, output).err
