@@ -250,9 +250,9 @@ def test_every_operator_that_cannot_be_compiled_is_named(deuteron: Run, net: Pat
         "",
         f"""\
 error: `{net}`: 3 operators cannot be compiled:
-  op 0 GELU, output `y`: this operator cannot be compiled
-  op 1 GELU, output `z`: this operator cannot be compiled
-  op 2 CUMSUM, output `s`: this operator cannot be compiled
+  op 0 GELU, output `y`: the compiler for the Neutron does not support this operator
+  op 1 GELU, output `z`: the compiler for the Neutron does not support this operator
+  op 2 CUMSUM, output `s`: the compiler for the Neutron does not support this operator
 
 hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists
 """,
@@ -286,14 +286,15 @@ graph wide {
 
 def test_a_model_that_is_not_int8(deuteron: Run, net: Path, tmp_path: Path):
     model = decode(net.read_bytes())
-    for dtype, problem in (("FLOAT32", "float left in a partition: "), ("UINT8", "")):
+    other = "build for `imxrt700cm`, whose CPU takes uint8; or "
+    for dtype, problem, hint in (("FLOAT32", "float left in a partition: ", ""), ("UINT8", "", other)):
         tensors = tuple(replace(t, dtype=dtype, quant=None) if t.data is None else t for t in model.tensors)
         net.write_bytes(encode(replace(model, tensors=tensors)))
         assert deuteron("convert", net, "-o", tmp_path / "out.tflite") == Result(
             1,
             "",
             f"error: `{net}`: {problem}graph input `x` is {dtype}; INT8 is allowed\n\n"
-            "hint: quantize the whole model to int8, inputs and outputs too; TensorFlow's converter has "
+            f"hint: {hint}quantize the whole model to int8, inputs and outputs too; TensorFlow's converter has "
             "`inference_input_type` and `inference_output_type` for that\n",
         )
 

@@ -177,7 +177,7 @@ def test_operators_that_the_npu_does_not_take_are_named_not_skipped(deuteron: Ru
     assert deuteron("run", net) == Result(
         1,
         "",
-        "error: op 0 GELU, output `y`: this operator cannot be compiled\n\n"
+        "error: op 0 GELU, output `y`: the compiler for the Neutron does not support this operator\n\n"
         "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists\n",
     )
 
@@ -194,7 +194,7 @@ def test_what_the_npu_does_not_take_runs_in_litert(deuteron: Run, tmp_path: Path
         "npu 1 for imxrt700: 1 kernel calls; microcode 160 B, weights 256 B, kernels 8 B, scratch 0 B (proven optimal)",
         "    0  lut_s8                   2 RELU",
         "left to TFLite: 2 operators",
-        "    1  REVERSE_V2               this operator cannot be compiled",
+        "    1  REVERSE_V2               the compiler for the Neutron does not support this operator",
         "    3  ARG_MAX                  tensor `t6` is INT64; INT8 is allowed",
     ]
     assert {file.name for file in tmp_path.iterdir()} >= {"npu_0.microcode", "npu_1.weights", "npu_kernel_selection.c"}
@@ -215,7 +215,7 @@ def test_what_the_npu_does_not_take_runs_in_litert(deuteron: Run, tmp_path: Path
     assert json.loads(deuteron("convert", path, "-o", converted, "--force", "--json").out)["left"][0] == {
         "index": 1,
         "op": "REVERSE_V2",
-        "why": "this operator cannot be compiled",
+        "why": "the compiler for the Neutron does not support this operator",
     }
 
 

@@ -25,6 +25,7 @@ from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import tflite_model, vela_compile
 from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant
+from deuteron.views.compare.tflite_operators import OperatorComparison
 
 from .conftest import Result
 
@@ -268,3 +269,48 @@ def test_a_stream_keeps_the_state_of_a_file(deuteron: Run, tmp_path: Path):
         np.testing.assert_array_equal(np.load(output)[:, 0, 0], wanted)
         compared = deuteron("run", *option, file, "--target", "cortex-m33", "--samples", "5", "--compare", "litert")
         assert compared.out.endswith("all bounds hold\n")
+
+
+def test_commands_name_the_default_target(deuteron: Run, path: Path, tmp_path: Path):
+    said = "target `imxrt700`, the default; `--target` chooses another, and `deuteron targets` lists them\n"
+    for command, *args in (("plan",), ("sim",), ("explain",), ("bundle", "-o", tmp_path / "c")):
+        assert said in deuteron(command, path, *args).err
+    assert not deuteron("plan", path, "--target", "cortex-m55").err
+
+
+def test_c_operators_have_no_profile_on_the_host(deuteron: Run, path: Path):
+    assert deuteron("profile", path, "--target", "cortex-m33").err == (
+        f"error: `{path}`: the program calls C operators of the firmware, which `profile` does not measure on the host"
+        "\n\nhint: profile it on an emulated board: `--on an505`\n"
+    )
+
+
+def test_a_file_of_which_nothing_is_on_the_npu_has_a_plan_elsewhere(deuteron: Run, tmp_path: Path):
+    net, file = StatefulNet(), tmp_path / "net.tflite"
+    x = net.input((1, 4), "FLOAT32")
+    net.outputs.append(net.add("ADD", [x, x], (1, 4), "FLOAT32", "AddOptions"))
+    file.write_bytes(net.file())
+    assert deuteron("plan", file, "--target", "imxrt700cm").err == (
+        f"error: nothing of `{file}` runs on an NPU\n\n"
+        "hint: `deuteron explain` gives the reasons; a target without an NPU, such as `cortex-m55`, has a plan\n"
+    )
+    assert deuteron("plan", file, "--target", "cortex-m55").code == 0
+
+
+def test_the_cpu_alone_is_estimated_in_instructions(deuteron: Run, path: Path):
+    explained = deuteron("explain", path, "--target", "cortex-m55").out
+    assert " instructions\n" in explained
+    assert "cycles" not in explained
+
+
+def test_a_comparison_without_operators_on_the_cpu_says_so():
+    text = OperatorComparison(1, (), ()).text()
+    assert "operator by operator: all operators are in partitions of the NPU" in text
+
+
+def test_outputs_are_checked_before_a_file_is_read(deuteron: Run, tmp_path: Path):
+    """The damaged file is not what the error is about."""
+    file, output = tmp_path / "net.tflite", tmp_path / "no" / "out"
+    file.write_bytes(b"damaged")
+    for command, option in (("plan", "--svg"), ("sim", "--trace"), ("bundle", "-o")):
+        assert f"{tmp_path / 'no'}`" in deuteron(command, file, option, output).err

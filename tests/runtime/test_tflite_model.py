@@ -88,8 +88,8 @@ def test_every_operator_that_is_not_taken_is_named(save: Save):
         tflite_model.load(path, TARGET)
     assert str(caught.value) == (
         f"`{path}`: 2 operators cannot be compiled:\n"
-        "  op 0 GELU, output `p`: this operator cannot be compiled\n"
-        "  op 1 CUMSUM, output `y`: this operator cannot be compiled\n\n"
+        "  op 0 GELU, output `p`: the compiler for the Neutron does not support this operator\n"
+        "  op 1 CUMSUM, output `y`: the compiler for the Neutron does not support this operator\n\n"
         "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists"
     )
 

@@ -1,5 +1,6 @@
 """Float TFLite files, quantized by Google's package from calibration data."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +155,11 @@ def test_calibration_data_that_do_not_fit_are_named(given: object, message: str,
     with pytest.raises(InputError) as caught:
         read(given.replace("DIR", str(tmp_path)) if isinstance(given, str) else given, dense())
     assert caught.value.message.replace(str(tmp_path), "DIR") == message
+
+
+def test_layers_that_the_quantizer_leaves_in_float_have_another_way_out() -> None:
+    layer = dense()
+    recurrent = replace(layer, operators=(replace(layer.operators[0], name="UNIDIRECTIONAL_SEQUENCE_LSTM", kind=""),))
+    assert tflite_quantize.hint(encode(layer)) == tflite_quantize.HINT
+    assert "leaves UNIDIRECTIONAL_SEQUENCE_LSTM in float" in (tflite_quantize.hint(encode(recurrent)) or "")
+    assert tflite_quantize.hint(encode(dense("INT8", "INT8"))) is None

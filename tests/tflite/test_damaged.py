@@ -7,9 +7,12 @@ import pytest
 from tests import full
 from tests.tflite.damaged import SEEDS, damaged
 
-from deuteron.errors import DeuteronError
+from deuteron.errors import DeuteronError, FormatError
 from deuteron.runtime.tflite_model import prepare
 from deuteron.tflite.cortex_m import lower
+from deuteron.tflite.decode import Decoder
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import FlatModel
 
 
 @pytest.mark.parametrize("first", full.first(range(0, 3000, 500), 3))
@@ -34,3 +37,12 @@ def test_found_damage_is_refused_or_taken(seed: int) -> None:
         model = prepare(damaged(np.random.default_rng(seed), SEEDS)).model
         for index in range(len(model.operators)):
             lower(model, index)
+
+
+def test_tensors_that_name_missing_buffers() -> None:
+    """Buffer 0 is always empty, and a file may leave it out."""
+    decoder = Decoder(encode(FlatModel("net", (), (), (), ())))
+    decoder.buffers.clear()
+    assert decoder.content(0) is None
+    with pytest.raises(FormatError, match="buffer 3 where there are 0 buffers"):
+        decoder.content(3)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tflite
 from tests.graph_stripes.networks import Network
+from tests.tflite.stateful import StatefulNet
 
 from deuteron.cli import main
-from deuteron.errors import CapacityError, DeuteronError, FormatError, InternalError
+from deuteron.errors import CapacityError, DeuteronError, FormatError, InternalError, UnsupportedError
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.vela import PLAN
 from deuteron.tflite.encode import Encoder, encode
@@ -272,3 +273,14 @@ def test_the_least_arena_of_the_error_is_reached(file: bytes, tmp_path: Path):
         _shrunk(file, tmp_path, 100)
     least = int(str(error.value.hint).split("`--arena ")[1].split("`")[0])
     assert _shrunk(file, tmp_path, least).after.nbytes <= least
+
+
+def test_a_file_with_variables_is_refused(tmp_path: Path) -> None:
+    net, path = StatefulNet(), tmp_path / "net.tflite"
+    x, handle = net.input((1, 4), "FLOAT32"), net.variable("sum", np.zeros((1, 4), np.float32))
+    y = net.add("ADD", [net.read(handle, (1, 4), "FLOAT32"), x], (1, 4), "FLOAT32", "AddOptions")
+    net.assign(handle, y)
+    net.outputs.append(y)
+    path.write_bytes(net.file())
+    with pytest.raises(UnsupportedError, match="keeps state in variables"):
+        shrinking.shrink(path, 1 << 20)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deuteron.builds import manifest as manifests
+from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions
 from deuteron.errors import OptionError
@@ -238,6 +239,8 @@ def plan(
     from deuteron.board.build_directory import opened
     from deuteron.views import memory
 
+    if svg is not None:
+        outputs.check_file(Path(svg), force=force)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         planning = replace(memory.of_build(directory), path=str(path))
     if svg is not None:
@@ -297,6 +300,8 @@ def simulate(
     for name, number in numbers.items():
         if number is not None and not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"`{name}` is {number!r}, integers are allowed", hint="`512Ki` is `512 << 10` here")
+    if trace is not None:
+        outputs.check_file(Path(trace), force=force)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         simulation = view.simulate_build(
             directory,

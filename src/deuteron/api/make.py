@@ -396,9 +396,10 @@ def bundle(
     from deuteron.board.build_directory import opened
     from deuteron.board.emit import EmitOptions
     from deuteron.board.firmware_record import Kernels
-    from deuteron.board.generate import generate
+    from deuteron.board.generate import check_output, generate
 
     written = Path(output)
+    check_output(written, force=force)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         chosen = options or EmitOptions(), kernels or Kernels.SELECTED
         names = generate(directory, written, *chosen, force=force, harness=harness)

@@ -42,6 +42,11 @@ _NAME_BYTES = 24
 """Bytes of the board's name in these facts, with a zero at the end."""
 
 
+def check_output(directory: Path, *, force: bool) -> None:
+    """Check before the work that C tables may be written there; OptionError or InputError if not."""
+    output.check_output(directory, force=force, record=FILE.name)
+
+
 def generate(
     directory: Path, target: Path, options: EmitOptions, kernels: Kernels, *, force: bool, harness: str | None = None
 ) -> Sequence[str]:
@@ -53,7 +58,7 @@ def generate(
         OptionError, InputError: `target` exists and must not be replaced, there is no build, or the name is too long.
         UnsupportedError: firmware lacks an operator or a tensor type.
     """
-    output.check_output(target, force=force, record=FILE.name)
+    check_output(target, force=force)
     bundle = image.bundle_of(directory)
     called = image.called(bundle)
     files = dict(emit(bundle, options))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, choice, file_options, note_missing_facts
+from deuteron.cli.options import PATH, choice, file_options, note_file_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -73,7 +73,7 @@ def command(
         harness=harness,
         force=force,
     )
-    note_missing_facts(printer, path, target, etrecord)
+    note_file_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.json({"schema": 1, "directory": str(output), "files": [path.name for path in paths]})
     for path in paths:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, file_options, note_missing_facts
+from deuteron.cli.options import PATH, file_options, note_file_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -23,7 +23,7 @@ def command(
     from deuteron import api
 
     explanation = api.explain(path, target=target, etrecord=etrecord, tflite=tflite)
-    note_missing_facts(printer, path, target, etrecord)
+    note_file_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.json(explanation.to_json())
     else:

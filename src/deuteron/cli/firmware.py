@@ -9,7 +9,7 @@ import click
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash_options import flash_options
-from deuteron.cli.options import PATH, choice, file_options, note_missing_facts
+from deuteron.cli.options import PATH, choice, file_options, note_file_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -125,7 +125,7 @@ def command(
         image = api.firmware(
             path, chosen, output, target=target, etrecord=etrecord, tflite=tflite, options=options, force=force
         )
-    note_missing_facts(printer, path, target, etrecord)
+    note_file_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.data(
             json.dumps({"directory": str(output), **json.loads(firmware_record.FILE.to_json(image.record))}, indent=2)

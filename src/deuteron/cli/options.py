@@ -194,6 +194,15 @@ def note_missing_facts(printer: Printer, path: Path, target: str | None, etrecor
         printer.note(sentence)
 
 
+def note_file_facts(printer: Printer, path: Path, target: str | None, etrecord: Path | None) -> None:
+    """Print the target of a TFLite file if none is given, and the facts that a program without its build lacks."""
+    from deuteron.board.build_directory import is_tflite
+
+    if target is None and is_tflite(path):
+        printer.note(target_note(DEFAULT_TARGET, is_default=True))
+    note_missing_facts(printer, path, target, etrecord)
+
+
 def choice(kind: type[E], option: str, value: str) -> E:
     """Return the member of an enum for an option's value."""
     allowed = [str(member.value) for member in kind]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, file_options, note_missing_facts
+from deuteron.cli.options import PATH, file_options, note_file_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -151,7 +151,7 @@ def command(
             progress=lambda done, of: progress("runs", done, of),
         )
     _show(printer, profiled.profile, by, sort, top)
-    note_missing_facts(printer, directory, target, etrecord)
+    note_file_facts(printer, directory, target, etrecord)
     for warning in profiled.warnings:
         printer.warn(warning)
     for path in profiled.files:

@@ -152,10 +152,11 @@ def command(
 ) -> int:
     """Run the build in DIR, or a .pte or TFLite file; without `--input`, on random samples.
 
-    On the host, builds and .pte files run in ExecuTorch's runtime. A TFLite file is converted, unless it already is,
-    and runs on the NPU driver alone; a file that Vela compiled for an Ethos-U runs as it is. With `--on`, DIR is a
-    build, for which firmware is made, or a directory of `deuteron firmware`; the emulator counts instructions. A board
-    at a line must have firmware with `--harness serial`.
+    On the host, builds of PyTorch models and .pte files run in ExecuTorch's runtime. TFLite files and their builds run
+    in the firmware's executor with its C operators; on `imxrt700`, NPU partitions run in the NPU driver, other
+    operators in LiteRT. A file that Vela compiled for an Ethos-U runs as it is. With `--on`, give a build or a file,
+    for which firmware is made, or a directory of `deuteron firmware`; the emulator counts instructions. A board at a
+    line must have firmware with `--harness serial`.
     """
     from deuteron import api
     from deuteron.board.harness.program import UnfinishedError

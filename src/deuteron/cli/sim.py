@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
-from deuteron.cli.options import PATH, choice, file_options, note_missing_facts
+from deuteron.cli.options import PATH, choice, file_options, note_file_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -83,7 +83,7 @@ def command(
             raise OptionError("`--trace` writes one build's run", hint="leave out `--compare`, and give the build")
         case Path() as build, None:
             shown = simulate(build, trace=trace, force=force)
-            note_missing_facts(printer, build, target, etrecord)
+            note_file_facts(printer, build, target, etrecord)
             if trace is not None:
                 printer.note(f"wrote `{trace}`")
         case _:

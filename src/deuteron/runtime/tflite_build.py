@@ -114,9 +114,10 @@ def build_of(
             is_ethosu = isinstance(arch.npu, EthosU)
             made = _for_ethosu(source, arch, options, choose) if is_ethosu else _made(source, arch, options)
         except UnsupportedError as error:
-            if not tflite_quantize.has_float_layers(source, options.tflite.signature):
+            hint = tflite_quantize.hint(source, options.tflite.signature)
+            if hint is None:
                 raise
-            raise UnsupportedError(error.message, where=error.where, hint=tflite_quantize.HINT) from error
+            raise UnsupportedError(error.message, where=error.where, hint=hint) from error
     program = pte_writer.write(made.contents, made.family.delegate_id)
     files = {PROGRAM: program, TFLITE: bytes(source), **made.files}
     inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.own_inputs, made.model.own_outputs))

@@ -28,7 +28,15 @@ Sample = Mapping[str, Array]
 
 HINT = "quantize the file: `deuteron build FILE.tflite --calibration DATA.npz`, or `--calibration FILE.py:FUNCTION`"
 
+_HINT_RECURRENT = (
+    "`--calibration` leaves {} in float: quantize the model by TensorFlow's converter with a representative dataset, "
+    "which gives int8 with an int16 state"
+)
+
 _LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
+_RECURRENT = ("UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "SVDF")
+"""Layers that `ai-edge-quantizer` leaves in float."""
+
 _SIGNATURE = "serve"
 _FAILED = (ArithmeticError, AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 _HINT_DATA = (
@@ -39,11 +47,25 @@ _HINT_DATA = (
 
 def has_float_layers(source: Buffer, signature: str | None = None) -> bool:
     """Return whether layers of a file compute on float32 activations, with float32 or int8 weights."""
+    return any(name in _LAYERS for name in _on_floats(source, signature))
+
+
+def hint(source: Buffer, signature: str | None = None) -> str | None:
+    """Return what to do about the float layers of a file that cannot run; None if it has none."""
+    names = _on_floats(source, signature)
+    if recurrent := next((name for name in names if name in _RECURRENT), None):
+        return _HINT_RECURRENT.format(recurrent)
+    return HINT if any(name in _LAYERS for name in names) else None
+
+
+def _on_floats(source: Buffer, signature: str | None) -> list[str]:
+    """The operators that read computed float32 tensors."""
     model = selected(source, signature)
-    return any(
-        op.name in _LAYERS and any(i >= 0 and _is_computed(model.tensors[i], "FLOAT32") for i in op.inputs)
+    return [
+        op.name
         for op in model.operators
-    )
+        if any(i >= 0 and _is_computed(model.tensors[i], "FLOAT32") for i in op.inputs)
+    ]
 
 
 def quantized(source: Buffer, calibration: object, options: BuildOptions) -> tuple[bytes, str]:

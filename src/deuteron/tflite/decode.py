@@ -223,6 +223,13 @@ class Decoder:
     def content(self, index: int) -> bytes | None:
         """Return the bytes of buffer `index`, None if it is empty; read once, even if several tensors share it."""
         if index not in self.contents:
+            if index == 0 and not self.buffers:  # buffer 0 is always empty; some exporters leave it out
+                return None
+            if index >= len(self.buffers):
+                raise FormatError(
+                    f"the TFLite flatbuffer is damaged: buffer {index} where there are {len(self.buffers)} buffers",
+                    hint=HINT,
+                )
             data = self.buffers[index].vector("Data")
             self.contents[index] = self.outside(index) if data is None else data.tobytes()
         return self.contents[index]

@@ -85,6 +85,11 @@ class Explanation:
             UnitShare("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns]), clock),
         )
 
+    @property
+    def _unit(self) -> str:
+        """The unit of costs: without an NPU, the instructions of the core are estimated."""
+        return "cycles" if targets.load(self.manifest.target).npu else "instructions"
+
     def _npu_cycles(self) -> tuple[int | None, str]:
         """Return the cycles of all partitions, None if unknown, and their origin."""
         schedules = [part.schedule for part in self.manifest.partitions if part.schedule.steps]
@@ -110,7 +115,7 @@ class Explanation:
         """Yield the report as text."""
         yield f"{self.path} on {self.manifest.target}: {self.manifest.model.name}; on the CPU {self.cpu}"
         yield ""
-        yield f"{'runs on':<12}{'operators':>10}{'MACs':>14}{'bytes':>12}  {'cycles':>22}"
+        yield f"{'runs on':<12}{'operators':>10}{'MACs':>14}{'bytes':>12}  {self._unit:>22}"
         for share in self.shares():
             cycles = self._uncounted(share) if share.cycles is None else f"{share.cycles:,}  {share.kind}"
             macs, nbytes = _known(share.macs), _known(share.nbytes)
@@ -192,7 +197,7 @@ class Explanation:
             by = ", ".join(self.by(node))
             yield f"       {node.why}"
             cost = self.costs.nodes.get(node.name)
-            cycles = f", about {cost:,} cycles" if self._is_tflite and by and cost is not None else ""
+            cycles = f", about {cost:,} {self._unit}" if self._is_tflite and by and cost is not None else ""
             yield f"       computed by {by}{cycles}" if by else "       computed with the operator before it"
         if chain := self.chain(node):
             yield f"       depth first, in {chain.stripes} stripes of rows, with all of chain {chain.number}"

@@ -102,6 +102,12 @@ def shrink(path: Path, limit: int) -> Shrinking:
 
 def _model(source: Buffer) -> FlatModel:
     """Return the file as values; UnsupportedError for one that has more than these values."""
+    names = {op.name for op in decode(source, partial=True).operators}
+    if state := sorted(names & {"ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"}):
+        raise UnsupportedError(
+            f"the file keeps state in variables ({', '.join(state)}); `shrink` takes files without variables",
+            hint="`deuteron build` takes them, and `--sram-budget` runs chains of layers in stripes",
+        )
     model = decode(source)
     if not model.is_complete:
         raise UnsupportedError(

@@ -56,6 +56,15 @@ def test_an_operator_that_has_no_c_operator() -> None:
     )
 
 
+def test_an_operator_of_an_edge_tpu() -> None:
+    source = model("CUSTOM", [tensor("x", (4,), "INT8", Q)], [tensor("y", (4,), "INT8", Q)])
+    source = replace(source, operators=(replace(source.operators[0], custom_code="edgetpu-custom-op"),))
+    assert error(source) == (
+        "operator 0 (edgetpu-custom-op): no C operator computes it on a Cortex-M\n\n"
+        "hint: the file is compiled for an Edge TPU: give the file before that compiler"
+    )
+
+
 def test_a_matrix_with_a_scale_per_column() -> None:
     """LiteRT takes such a file, and every product is 0."""
     y = Quant((0.5,), (0,))

@@ -70,6 +70,7 @@ _CONTRADICTIONS = (ArithmeticError, LookupError, TypeError, ValueError)
 """Errors of arrays for operands of unsuitable shapes, where `tflite.shapes` has no rule for the operator."""
 
 _HINT_CONTROL_FLOW = "export each branch as a model of its own, or compute both and choose with SELECT"
+_HINT_COMPILED = "the file is compiled for an Edge TPU: give the file before that compiler"
 _HINT_OPERATOR = "write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
 
 
@@ -104,7 +105,9 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
             what = "is computed at run time"
         raise site.unsupported(f"its condition {what}; {site.op.name} needs a constant condition", _HINT_CONTROL_FLOW)
     if lowering is None:
-        raise site.unsupported("no C operator computes it on a Cortex-M", _HINT_OPERATOR)
+        is_compiled = site.op.custom_code.startswith("edgetpu")
+        hint = _HINT_COMPILED if is_compiled else _HINT_OPERATOR
+        raise site.unsupported("no C operator computes it on a Cortex-M", hint)
     site.require(site.input(lowering.operand), *lowering.types, hint=lowering.hint)
     try:
         return lowering.lower(site)

@@ -130,6 +130,11 @@ class Site:
             raise self.unsupported(tensor.problem, HINT_PLAIN)
         if tensor.dtype not in allowed:
             types = " or ".join(allowed)
+            if allowed == ("FLOAT32",) and tensor.data is not None and tensor.dtype == "INT8":
+                raise self.unsupported(
+                    f"weights `{tensor.name}` are INT8 and activations FLOAT32 (dynamic range); one type is allowed",
+                    hint,
+                )
             raise self.unsupported(f"tensor `{tensor.name}` is {tensor.dtype}; {types} is allowed", hint)
         return tensor.dtype
 

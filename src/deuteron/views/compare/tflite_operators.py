@@ -151,7 +151,9 @@ class OperatorComparison(BoundedComparison):
         differing = sum(each.mismatches > 0 for each in self.operators)
         lines = [f"compared with LiteRT's reference kernels on {counted(self.samples, 'sample')}"]
         lines += [
-            f"operator by operator: {differing} of {counted(len(self.operators), 'tensor')} differ ({count:,} values)",
+            f"operator by operator: {differing} of {counted(len(self.operators), 'tensor')} differ ({count:,} values)"
+            if self.operators
+            else "operator by operator: all operators are in partitions of the NPU",
             *(f"  {each.sentence}" for each in self.operators if each.mismatches),
             *self._npu_lines(),
             "end to end",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deuteron.arch import targets
 from deuteron.board import boards
 from deuteron.board.build_directory import build_directory
 from deuteron.board.harness.line import is_line
@@ -14,6 +15,7 @@ from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError, UnsupportedError
 from deuteron.runtime.host import Array, HostRunner
 from deuteron.runtime.inputs import Sample, check_inputs, seeded_inputs
+from deuteron.runtime.tflite_model import has_c_operators
 from deuteron.views.events import record
 from deuteron.views.events.events import Stream
 from deuteron.views.events.exports import inspector
@@ -104,6 +106,8 @@ def profile_build(
     if output not in (None, default_output(directory, place)):
         outputs.check_output(output, force=force, record=record.NAME)
     build = builds.read(build_directory(directory, target, etrecord=etrecord, tflite=tflite, profiling=True))
+    if place == "host" and manifests.TFLITE in build.manifest.files and has_c_operators(build.manifest.target):
+        raise _only_on_boards(directory, build.manifest.target)
     if events is not None:
         sent = board.from_events(build, events, ticks_per_second)
     else:
@@ -119,6 +123,18 @@ def profile_build(
     written = () if output is None else write(sent.profile, build, output, sent.packets)
     warnings = (*build.warnings, *sent.warnings, *builds.warnings(build, sent.profile))
     return Profiled(sent.profile, warnings, tuple(written))
+
+
+def _only_on_boards(path: Path, target: str) -> UnsupportedError:
+    """Return the error for a program of C operators on the host; the hint prefers the board with the target's core."""
+    core = targets.load(target).cpu.name
+    emulated = [board for board in map(boards.load, boards.names()) if board.machine]
+    fitting = [board for board in emulated if board.cpu == core] or emulated
+    return UnsupportedError(
+        "the program calls C operators of the firmware, which `profile` does not measure on the host",
+        where=f"`{path}`",
+        hint=f"profile it on an emulated board: {', '.join(f'`--on {board.name}`' for board in fitting)}",
+    )
 
 
 @dataclass(frozen=True, slots=True)

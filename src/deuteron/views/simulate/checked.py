@@ -273,10 +273,10 @@ def open_build(directory: Path) -> OpenBuild:
     method = pte.read(program).methods[0] if arch.npu else None
     partitions = partitions_of(method) if method else ()
     if method is None or not partitions:
-        raise InputError(
-            f"nothing of `{directory}` runs on an NPU",
-            hint="`deuteron plan` shows its memory in firmware, `deuteron profile` its time",
-        )
+        hint = "`deuteron plan` shows its memory in firmware, `deuteron profile` its time"
+        if arch.npu:
+            hint = "`deuteron explain` gives the reasons; a target without an NPU, such as `cortex-m55`, has a plan"
+        raise InputError(f"nothing of `{directory}` runs on an NPU", hint=hint)
     state = sum(value.bytes for _, value in method.state)
     return OpenBuild(directory, manifest, arch, partitions, CpuTensorMemory(program, arch, sum(method.arenas)), state)
 

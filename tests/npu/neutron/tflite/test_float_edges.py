@@ -87,7 +87,7 @@ def test_float_in_the_middle_is_refused_at_both_its_operators():
     caught = error(FlatModel("m", tensors, (0, 1), (4,), operators), UnsupportedError)
     assert str(caught) == (
         "2 operators cannot be compiled:\n"
-        "  op 1 DEQUANTIZE, output `f`: this operator cannot be compiled\n"
+        "  op 1 DEQUANTIZE, output `f`: the compiler for the Neutron does not support this operator\n"
         "    hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists\n"
         "  op 2 QUANTIZE, output `z`: float left in a partition: tensor `f` is FLOAT32\n"
         "    hint: quantize this operator too, or keep it on the CPU"

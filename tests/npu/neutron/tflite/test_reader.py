@@ -291,7 +291,7 @@ def test_every_operator_of_the_table_has_a_schema_name():
 def test_an_unsupported_operator_names_itself_its_place_and_what_is_allowed():
     caught = error(with_op(model("RELU"), name="GELU"), UnsupportedError)
     assert str(caught) == (
-        "op 0 GELU, output `y`: this operator cannot be compiled\n\n"
+        "op 0 GELU, output `y`: the compiler for the Neutron does not support this operator\n\n"
         "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists"
     )
     custom = error(with_op(model("RELU"), name="CUSTOM", custom_code="MyOp"), UnsupportedError)
@@ -364,7 +364,7 @@ ODD_FILES: dict[str, tuple[str, Extra, type[DeuteronError], str]] = {
         "Tensor",
         lambda _: {"Buffer": 99},
         FormatError,
-        "the TFLite flatbuffer is damaged or truncated",
+        "the TFLite flatbuffer is damaged: buffer 99 where there are 1 buffers",
     ),
 }
 

@@ -493,7 +493,7 @@ def test_every_operator_that_cannot_be_compiled_is_named():
     caught = error(replace(source, operators=operators), UnsupportedError)
     assert str(caught) == (
         "2 operators cannot be compiled:\n"
-        "  op 0 GELU, output `h`: this operator cannot be compiled\n"
-        "  op 1 SIN, output `y`: this operator cannot be compiled\n\n"
+        "  op 0 GELU, output `h`: the compiler for the Neutron does not support this operator\n"
+        "  op 1 SIN, output `y`: the compiler for the Neutron does not support this operator\n\n"
         "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists"
     )

@@ -81,9 +81,10 @@ def _boundary(
             )
         if (dtype := model.tensors[index].dtype) != "INT8":
             problem = "float left in a partition: " if dtype.startswith("FLOAT") else ""
+            other = "build for `imxrt700cm`, whose CPU takes uint8; or " if dtype == "UINT8" else ""
             raise UnsupportedError(
                 f"{problem}graph {which} `{names.of[index]}` is {dtype}; INT8 is allowed",
-                hint="quantize the whole model to int8, inputs and outputs too; TensorFlow's converter has "
+                hint=f"{other}quantize the whole model to int8, inputs and outputs too; TensorFlow's converter has "
                 "`inference_input_type` and `inference_output_type` for that",
             )
     return tuple(names.of[index] for index in indices)
@@ -113,7 +114,7 @@ def _lower(site: Site) -> Op:
     lowering = lowering_of(op)
     if lowering is None:
         raise site.unsupported(
-            "this operator cannot be compiled",
+            "the compiler for the Neutron does not support this operator",
             hint="keep it on the CPU, or express it through the operators that `deuteron ops` lists",
         )
     site.check_form(lowering.inputs)
