@@ -12,6 +12,7 @@ from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite import litert
 from tests.npu.neutron.tflite.files import with_float_edges
 from tests.npu.neutron.tflite.partitioned_files import Net, Q
+from tests.tflite.random_graphs import random_model
 from tests.tflite.stateful import StatefulNet
 
 from deuteron import api
@@ -22,7 +23,8 @@ from deuteron.board.host_executor import HostExecutor, StepResult
 from deuteron.builds import manifest as manifests
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.runtime import tflite_model, vela_compile
+from deuteron.runtime import tflite_build, tflite_model, vela_compile
+from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant
 from deuteron.views.compare.tflite_operators import OperatorComparison
@@ -177,6 +179,14 @@ def test_commands_are_of_the_operators_of_the_file(tmp_path: Path, deuteron: Run
     assert "MAX_POOL_2D (" in profiled
     assert " ELU (" in profiled
     assert not any(line.endswith((" module", " line")) for line in profiled.splitlines())
+
+
+def test_operators_beside_a_neutron_keep_the_arithmetic_of_uint8():
+    prepared = tflite_model.prepare(encode(random_model(np.random.default_rng(0), "UINT8")))
+    restored = tflite_build._with_origins(decode(prepared.file, partial=True), prepared.model)  # noqa: SLF001
+    kept = [op.is_unsigned for op in restored.operators]
+    assert any(kept)
+    assert kept == [op.is_unsigned for op in prepared.model.operators]
 
 
 def test_inspect_shows_what_a_file_becomes(path: Path, deuteron: Run):

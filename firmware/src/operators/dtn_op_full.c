@@ -30,7 +30,7 @@ static void run(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *output = &call->values[0];
     uint8_t *data = (uint8_t *)output->data;
-    /* The lowest bytes of the words come first: all supported cores are little-endian. What is there is doubled. */
+    /* The lowest bytes of the words come first: all supported cores are little-endian. Each turn doubles them. */
     for (uint32_t done = 0, more = item_bytes(output->type); done < output->bytes; done += more) {
         if (done != 0) {
             more = done < output->bytes - done ? done : output->bytes - done;
