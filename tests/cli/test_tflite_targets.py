@@ -12,7 +12,7 @@ from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite import litert
 from tests.npu.neutron.tflite.files import with_float_edges
 from tests.npu.neutron.tflite.partitioned_files import Net, Q
-from tests.tflite.random_graphs import random_model
+from tests.tflite.cortex_m.test_dead_channels import random_model
 from tests.tflite.stateful import StatefulNet
 
 from deuteron import api
@@ -183,7 +183,7 @@ def test_commands_are_of_the_operators_of_the_file(tmp_path: Path, deuteron: Run
 
 def test_operators_beside_a_neutron_keep_the_arithmetic_of_uint8():
     prepared = tflite_model.prepare(encode(random_model(np.random.default_rng(0), "UINT8")))
-    restored = tflite_build._with_origins(decode(prepared.file, partial=True), prepared.model)  # noqa: SLF001
+    restored = tflite_build._with_origins(decode(prepared.file, partial=True), prepared.model)
     kept = [op.is_unsigned for op in restored.operators]
     assert any(kept)
     assert kept == [op.is_unsigned for op in prepared.model.operators]
