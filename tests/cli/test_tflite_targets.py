@@ -189,6 +189,26 @@ def test_operators_beside_a_neutron_keep_the_arithmetic_of_uint8():
     assert kept == [op.is_unsigned for op in prepared.model.operators]
 
 
+def test_a_change_of_scale_between_operators_of_an_npu_is_not_compared_by_itself(tmp_path: Path, deuteron: Run):
+    """A QUANTIZE of uint8 alone runs on the CPU, which rounds as LiteRT does; the NPU rounds once."""
+    net = Net()
+    pool = {"Padding": 1, "StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2, "FusedActivationFunction": 0}
+    y = net.add(
+        "QUANTIZE", net.add("MAX_POOL_2D", 0, shape=(1, 3, 3, 8), kind="Pool2DOptions", **pool), shape=(1, 3, 3, 8)
+    )
+    net.tensors[y] = replace(net.tensors[y], quant=Quant((float(np.float32(0.5 / 0.4229)),), (0,)))
+    z = net.add("MAX_POOL_2D", y, shape=(1, 2, 2, 8), kind="Pool2DOptions", **pool)
+    net.tensors[z] = replace(net.tensors[z], quant=net.tensors[y].quant)
+    for at, tensor in enumerate(net.tensors):
+        if tensor.quant is not None:
+            point = tensor.quant.zero_points[0] + 128
+            net.tensors[at] = replace(tensor, dtype="UINT8", quant=replace(tensor.quant, zero_points=(point,)))
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.data(z))
+    compared = deuteron("run", path, "--target", "imxrt700cm", "--compare", "litert", "--samples", "20")
+    assert (compared.code, "not compared: 1" in compared.out) == (0, True), compared.out
+
+
 def test_inspect_shows_what_a_file_becomes(path: Path, deuteron: Run):
     shown = json.loads(deuteron("inspect", path, "--target", "cortex-m55", "--json").out)
     assert shown["path"] == str(path)

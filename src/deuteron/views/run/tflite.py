@@ -12,7 +12,7 @@ from deuteron.board.host_executor import HostExecutor
 from deuteron.board.step_values import StepValues
 from deuteron.builds import manifest as manifests
 from deuteron.builds.options import TfliteOptions
-from deuteron.errors import OptionError
+from deuteron.errors import OptionError, UnsupportedError
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare import tflite_operators
 from deuteron.views.run.host import OnHost
@@ -87,6 +87,8 @@ class BundleOnHost(OnHost):
                 file.write_bytes(data)
                 options = TfliteOptions(keep_dead_channels=True)
                 build = build_directory(file, self._manifest.target, tflite=options)
+                if not manifests.read(build).partitions:  # such as a QUANTIZE, which is an end of a file of its own
+                    raise UnsupportedError("by itself, the operator is not the NPU's")
                 return HostExecutor(image.bundle_of(build)).run_from_reset
 
             return tflite_operators.compare(
