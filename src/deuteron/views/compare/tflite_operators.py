@@ -156,7 +156,7 @@ class OperatorComparison(BoundedComparison):
             else "operator by operator: all operators are in partitions of the NPU",
             *(f"  {each.sentence}" for each in self.operators if each.mismatches),
             *self._npu_lines(),
-            "end to end",
+            "end to end" + ("" if all(each.bound for each in self.outputs) else ", which has no bound: steps add up"),
         ]
         lines += [
             f"  {each.sentence}"
