@@ -23,7 +23,7 @@ from deuteron.board.host_executor import HostExecutor, StepResult
 from deuteron.builds import manifest as manifests
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.runtime import tflite_build, tflite_model, vela_compile
+from deuteron.runtime import tflite_model, tflite_nodes, vela_compile
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant
@@ -183,7 +183,7 @@ def test_commands_are_of_the_operators_of_the_file(tmp_path: Path, deuteron: Run
 
 def test_operators_beside_a_neutron_keep_the_arithmetic_of_uint8():
     prepared = tflite_model.prepare(encode(random_model(np.random.default_rng(0), "UINT8")))
-    restored = tflite_build._with_origins(decode(prepared.file, partial=True), prepared.model)
+    restored = tflite_nodes.with_origins(decode(prepared.file, partial=True), prepared.model)
     kept = [op.is_unsigned for op in restored.operators]
     assert any(kept)
     assert kept == [op.is_unsigned for op in prepared.model.operators]

@@ -40,7 +40,7 @@ from deuteron.runtime import (
     vela,
 )
 from deuteron.runtime.pte_writer import Contents
-from deuteron.runtime.tflite_nodes import nbytes
+from deuteron.runtime.tflite_nodes import nbytes, with_origins
 from deuteron.runtime.tflite_portable import ends_of, with_portable_operators
 from deuteron.runtime.tflite_program import Step, TfliteProgram
 from deuteron.runtime.vela_compile import by_vela
@@ -176,7 +176,7 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
                 raise
             mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
         else:
-            mixed = replace(mixed, model=with_states_of(_with_origins(mixed.model, prepared.model), prepared.model))
+            mixed = replace(mixed, model=with_states_of(with_origins(mixed.model, prepared.model), prepared.model))
     mixed = _apart(mixed)
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
@@ -385,18 +385,6 @@ def _float_notes(made: _Made) -> Iterator[str]:
     layers = [op for op in made.cpu_ops if op.op.endswith(_FLOAT_LAYERS)]
     if layers:
         yield f"computed in float32 on the CPU: {counted(len(layers), 'layer')}; `--calibration` quantizes the file"
-
-
-def _with_origins(model: FlatModel, source: FlatModel) -> FlatModel:
-    """The model with what files do not say of operators: their numbers in the file given, and which were uint8."""
-    given = {source.tensors[op.outputs[0]].name: op for op in source.operators if op.outputs}
-    operators = list[FlatOperator]()
-    for op in model.operators:
-        before = given.get(model.tensors[op.outputs[0]].name) if op.outputs else None
-        if before is not None and before.title == op.title:
-            op = replace(op, origin=before.origin, is_unsigned=before.is_unsigned)  # noqa: PLW2901
-        operators.append(op)
-    return replace(model, operators=tuple(operators))
 
 
 def _apart(mixed: Mixed) -> Mixed:

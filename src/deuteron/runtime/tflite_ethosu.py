@@ -17,7 +17,7 @@ from deuteron.npu.ethosu.program import EthosUProgram, program_of
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.runtime import vela_hidden
-from deuteron.runtime.tflite_nodes import LAYERS, node_of
+from deuteron.runtime.tflite_nodes import LAYERS, node_of, with_origins
 from deuteron.runtime.tflite_program import Step
 from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
 from deuteron.tflite.encode import encode
@@ -201,8 +201,7 @@ def compiled(
 def _restored(source: FlatModel, model: FlatModel) -> FlatModel:
     """Give operators on the CPU the form that they had before Vela.
 
-    It gives layers an int32 bias of zeros, even float ones. LSTMs are custom operators for it. Its file does not say
-    which operators were uint8, whose arithmetic is LiteRT's for uint8.
+    It gives layers an int32 bias of zeros, even float ones. LSTMs are custom operators for it.
     """
     given = {source.tensors[i].name: op for op in source.operators for i in op.outputs}
     operators: list[FlatOperator] = []
@@ -221,10 +220,7 @@ def _restored(source: FlatModel, model: FlatModel) -> FlatModel:
             operators.append(replace(before, inputs=inputs, outputs=op.outputs, intermediates=middle))
         else:
             operators.append(op)
-        if before is not None:
-            is_unsigned = before.is_unsigned and before.title == operators[-1].title
-            operators[-1] = replace(operators[-1], origin=before.origin, is_unsigned=is_unsigned)
-    return replace(model, tensors=tuple(tensors), operators=tuple(operators))
+    return with_origins(replace(model, tensors=tuple(tensors), operators=tuple(operators)), source)
 
 
 def target_of(model: FlatModel) -> str | None:

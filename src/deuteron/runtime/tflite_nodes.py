@@ -1,12 +1,13 @@
 """Operators of TFLite files as nodes of a manifest: their work and bytes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import Node
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
 LAYERS = {
     "CONV_2D": Work.CONVOLUTION,
@@ -49,3 +50,14 @@ def terms(model: FlatModel, operator: int) -> int:
 def nbytes(model: FlatModel, tensor: int) -> int:
     """Return the bytes of a tensor."""
     return math.prod(model.tensors[tensor].shape) * np.dtype(model.tensors[tensor].dtype.lower()).itemsize
+
+
+def with_origins(model: FlatModel, source: FlatModel) -> FlatModel:
+    """Return the model with what files do not say of operators: their numbers in the source, and which were uint8."""
+    given = {source.tensors[i].name: op for op in source.operators for i in op.outputs}
+    operators = list[FlatOperator]()
+    for op in model.operators:
+        before = given.get(model.tensors[op.outputs[0]].name) if op.outputs else None
+        is_unsigned = before is not None and before.is_unsigned and before.title == op.title
+        operators.append(replace(op, origin=before.origin, is_unsigned=is_unsigned) if before else op)
+    return replace(model, operators=tuple(operators))
