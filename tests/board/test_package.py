@@ -113,7 +113,7 @@ def test_two_models_share_the_kernels_that_both_call(built: Built, folder: Path)
 def configure_for_board(source: Path, build: Path, model: Path, board: boards.Board, *options: str) -> None:
     """Configures the project `consumer_board`, or a copy of it, for a board."""
     toolchain = f"-DCMAKE_TOOLCHAIN_FILE={FIRMWARE / 'cmake' / 'arm-none-eabi.cmake'}"
-    own = (f"-DBOARD={board.name}", f"-DDTN_CPU={board.cpu}", f"-DFIRMWARE={FIRMWARE}", "-DCMAKE_BUILD_TYPE=Release")
+    own = (f"-DBOARD={board.name}", f"-DDTN_CPU={board.cpu}", f"-DFIRMWARE={FIRMWARE}", "-DCMAKE_BUILD_TYPE=Debug")
     done = configure(source, build, model, toolchain, *own, *options)
     assert done.returncode == 0, done.stderr
 

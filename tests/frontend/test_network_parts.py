@@ -177,6 +177,7 @@ class Shifted(nn.Module):
         return y.view(frames.shape)
 
 
+@pytest.mark.full
 def test_changes_of_scale_before_a_neutron_run_on_the_cpu(tmp_path: Path):
     torch.manual_seed(0)
     inputs = [(torch.randn(3, 3, 16, 16),) for _ in range(4)]
