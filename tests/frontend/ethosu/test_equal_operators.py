@@ -1,8 +1,9 @@
-"""Equal operators of one value, whose results have different scales."""
+"""Operators of one value that the backend takes for equal."""
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron import api
 
@@ -25,4 +26,23 @@ class Signs(nn.Module):
 def test_each_has_its_scale() -> None:
     samples = [(torch.randn(4, 8), torch.randn(4, 8).sign()) for _ in range(32)]
     built = api.build(Signs().eval(), samples[0], target="ethos-u55-128", calibration=samples)
+    assert built.manifest.quality.outputs[0].sqnr > 25
+
+
+class Exponentials(nn.Module):
+    """Functions of one family, whose numbers are no arguments in the backend."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        return torch.cat([functional.selu(y), functional.celu(y), functional.celu(y, 0.5), functional.elu(y, 0.7)], 1)
+
+
+def test_functions_of_one_family_have_their_numbers() -> None:
+    samples = [(torch.randn(4, 8),) for _ in range(8)]
+    built = api.build(Exponentials().eval(), samples[0], target="ethos-u55-128", calibration=samples)
     assert built.manifest.quality.outputs[0].sqnr > 25

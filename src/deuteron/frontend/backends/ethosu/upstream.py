@@ -277,7 +277,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
     with (
         integers.exact(),
         upstream_caches.annotating(),
-        replaced(private_apis.ARM_EQUAL_USERS, _with_scales),
+        replaced(private_apis.ARM_EQUAL_USERS, _told_apart),
         replaced(private_apis.ARM_TO_TOSA, lambda _: to_tosa_),
         replaced(private_apis.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):
@@ -346,13 +346,18 @@ def handle_map(partition: EthosUPartition) -> dict[Any, tuple[int, ...]]:
     }
 
 
-def _with_scales(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
-    """Tell equal operators of one value apart by their scales; the backend computes equal ones once."""
+_BESIDE = ("input_qparams", "output_qparams", "float_alpha", "float_scale", "float_input_scale")
+
+
+def _told_apart(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
+    """Tell equal operators of one value apart by what stands beside them; the backend computes equal ones once.
+
+    These are scales, and the numbers of functions of the ELU family, which all have the same arguments by then.
+    """
 
     def signature_(fused: Any, node: fx.Node) -> tuple[Any, ...] | None:
         found = signature(fused, node)
-        scales = (repr(node.meta.get(name)) for name in ("input_qparams", "output_qparams"))
-        return None if found is None else (*found, *scales)
+        return None if found is None else (*found, *(repr(node.meta.get(name)) for name in _BESIDE))
 
     return signature_
 
