@@ -463,6 +463,7 @@ def write_missing(model: fx.GraphModule) -> None:
             (node.target in _NOWHERE and _has_form(node))
             or (_is_norm(node) and bool(node.args[1] != 1))
             or (node.target is aten.addmm.default and bool(node.kwargs))  # whose factors Arm's passes fail on
+            or node.target is aten.baddbmm.default  # which may add a mask, as in attention that returns its weights
         ),
     )
 
