@@ -230,7 +230,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         printer.data(line)
     if manifest.stream is not None:
         printer.data(manifest.stream.text)
-    if (memory := _memory(manifest, output)) is not None:
+    if (memory := _memory(output)) is not None:
         printer.data(memory)
     if manifest.quality.summary:
         printer.data(manifest.quality.summary)
@@ -239,15 +239,13 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     printer.note(f"wrote `{output / 'build.json'}`")
 
 
-def _memory(manifest: "Manifest", output: Path) -> str | None:
-    """Return the SRAM that a build needs, or None where nothing runs on the NPU or the figure is unknown.
+def _memory(output: Path) -> str | None:
+    """Return the SRAM that a build needs, or None if it is unknown.
 
     It is unknown for microcode of the vendor's converter and for programs with operators that firmware lacks.
     """
     from deuteron import api
 
-    if targets.load(manifest.target).npu is not None and not manifest.partitions:
-        return None
     try:
         return api.plan(output).summary()
     except UnsupportedError:

@@ -272,9 +272,8 @@ def open_build(directory: Path) -> OpenBuild:
     method = pte.read(program).methods[0] if arch.npu else None
     partitions = partitions_of(method) if method else ()
     if method is None or not partitions:
-        hint = "`deuteron plan` shows its memory in firmware, `deuteron profile` its time"
-        if arch.npu:
-            hint = "`deuteron explain` gives the reasons; a target without an NPU, such as `cortex-m55`, has a plan"
+        other = "`deuteron explain` gives the reasons" if arch.npu else "`deuteron profile` its time"
+        hint = f"`deuteron plan` shows its memory in firmware, {other}"
         raise InputError(f"nothing of `{directory}` runs on an NPU", hint=hint)
     return OpenBuild(directory, manifest, arch, partitions, CpuTensorMemory(program, arch, sum(method.arenas)))
 
