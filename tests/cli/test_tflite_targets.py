@@ -316,6 +316,20 @@ def test_c_operators_have_no_profile_on_the_host(deuteron: Run, path: Path):
     )
 
 
+@pytest.mark.parametrize("command", [("explain",), ("build", "-o", "m"), ("run",)])
+def test_an_error_names_the_default_target(
+    deuteron: Run, tmp_path: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    net, file = StatefulNet(), tmp_path / "net.tflite"
+    x = net.input((1, 4))
+    net.outputs.append(net.add("RANDOM_UNIFORM", [x], (1, 4)))
+    file.write_bytes(net.file())
+    monkeypatch.chdir(tmp_path)
+    name, *options = command
+    assert "for the default target `imxrt700`: " in deuteron(name, file, *options).err
+    assert "default" not in deuteron(name, file, *options, "--target", "imxrt700").err
+
+
 @pytest.mark.parametrize("target", ["imxrt700cm", "ethos-u55-128"])
 def test_a_file_of_which_nothing_is_on_the_npu_has_the_plan_of_its_bundle(deuteron: Run, tmp_path: Path, target: str):
     net, file = StatefulNet(), tmp_path / "net.tflite"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from deuteron.api import Build
     from deuteron.arch.memory import MemoryOptions
     from deuteron.arch.vela import VelaOptions
-    from deuteron.builds.manifest import Manifest
     from deuteron.builds.options import TfliteOptions
 
 
@@ -157,7 +156,9 @@ def command(
     like them; or the name of a reference model (`deuteron models` lists them); or a TFLite file.
     """
     from deuteron import api
+    from deuteron.board.build_directory import is_tflite, named_default
 
+    is_default = click.get_current_context().get_parameter_source("target") is ParameterSource.DEFAULT
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         partition=choice(api.Partitioning, "--partition", partition),
@@ -175,7 +176,8 @@ def command(
         tflite=tflite,
         **flags,
     )
-    with printer.work(f"building {model}") as progress:
+    named = named_default(is_default=is_default and is_tflite(Path(model)))
+    with named, printer.work(f"building {model}") as progress:
         build = api.build_model(
             model,
             target=target,
@@ -191,8 +193,7 @@ def command(
     if printer.as_json:
         printer.json({"directory": str(output), **json.loads(build.manifest.to_json())})
     else:
-        source = click.get_current_context().get_parameter_source("target")
-        printer.note(target_note(target, is_default=source is ParameterSource.DEFAULT))
+        printer.note(target_note(target, is_default=is_default))
         _summary(printer, build, output)
 
 
