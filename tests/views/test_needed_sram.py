@@ -42,7 +42,7 @@ def test_the_sram_of_a_program_with_state_is_that_of_its_bundle(tmp_path: Path, 
 
 
 def test_a_state_is_no_part_of_the_scratch_of_a_partition(tmp_path: Path) -> None:
-    """Vela does not get the state of operators, which lies outside its scratch; a stream has LiteRT's outputs."""
+    """Vela does not get the state of operators, which has its own memory; a stream has LiteRT's outputs."""
     path = svdf_and_layer(tmp_path / "m.tflite")
     subject = api.subject(path, target="ethos-u55-128")
     (part,) = api.read_manifest(build_directory(path, "ethos-u55-128")).partitions
