@@ -104,8 +104,8 @@ def kept(source: FlatModel, number: int, on_cpu: Collection[str] = ()) -> FlatOp
     """Return an operator as Vela may see it in any case.
 
     Operators whose commands are wrong or unknown, and those that write tensors with the names `on_cpu`, become custom
-    ones. Operators that keep a state become custom ones without the state and without the inputs that they lack: Vela's
-    own LSTMs keep no state, and Vela would reserve memory for it in the scratch of every partition.
+    ones. Operators that keep a state become custom ones without the state and without the inputs that they lack. Vela's
+    own LSTMs keep no state, and Vela would reserve memory for a state in the scratch of every partition.
     """
     op = source.operators[number]
     if op.title in STATE_OPERANDS:
