@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from deuteron import errors
-from deuteron.errors import DeuteronError, UnsupportedError, all_refused
+from deuteron.errors import DeuteronError, UnsupportedError, all_refused, shortened
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DeuteronError)]
 
@@ -68,3 +68,9 @@ def test_what_is_refused_alike_is_named_once() -> None:
         "    hint: do d\n"
         "  net.py:6: `a` has no b"
     )
+
+
+def test_long_names_lose_their_middle():
+    joined = ";".join(f"model/layer_{number}/Relu6" for number in range(9))
+    assert shortened(f"CONV_2D ({joined})") == "CONV_2D (model/layer_0/Relu6;model/l..._7/Relu6;model/layer_8/Relu6)"
+    assert shortened("model/layer_0/Relu6;model/layer_1/Relu6") == "model/layer_0/Relu6;model/layer_1/Relu6"

@@ -1,10 +1,13 @@
 """All errors of Deuteron: one root class, with subclasses by cause."""
 
 import errno
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Self
+
+_LONG_NAME = re.compile(r"(\S{28})\S{5,}(\S{29})")
 
 WHERE = -1
 """Key of `DeuteronError.operators` for the operator that `where` names."""
@@ -163,6 +166,11 @@ def unwritable(path: object, error: OSError) -> InputError:
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = "make room there, or choose another place" if is_full else "choose a folder that you may write to"
     return InputError(f"`{path}` cannot be written: {error.strerror or error}", hint=hint)
+
+
+def shortened(text: str) -> str:
+    """Return text for tables, with the middle of long names left out: TFLite's converter joins those of operators."""
+    return _LONG_NAME.sub(r"\1...\2", text)
 
 
 def counted(count: int, noun: str) -> str:

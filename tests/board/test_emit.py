@@ -1,6 +1,7 @@
 """The files of a bundle: the same bytes each time, valid C for any names, and data in its sections."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ def test_the_data_file_holds_the_blocks() -> None:
     blocks = programs.SMALL
     data = emit(edges())["dtn_bundle_data.bin"]
     assert data == b"".join((blocks.microcode, blocks.weights, blocks.kernels)) + bytes(-len(blocks.kernels) % 16)
+
+
+def test_equal_blocks_are_stored_once() -> None:
+    """Vela gives each partition of a TFLite file the constants of all."""
+    bundle = edges()
+    twice = replace(bundle, delegates=bundle.delegates * 2)
+    assert emit(twice)["dtn_bundle_data.bin"] == emit(bundle)["dtn_bundle_data.bin"]
+    text = emit(twice)["dtn_bundle.c"].decode()
+    assert text.count("extern const uint8_t dtn_bundle_delegate") == 3
+    assert text.count("    {dtn_bundle_delegate0_weights, ") == 2
 
 
 def test_steps_are_readable() -> None:

@@ -98,10 +98,13 @@ def test_a_build_for_an_ethos_u_says_what_sram_it_takes(deuteron: Run, build: Pa
     _, _, memory, _ = result.out.splitlines()
     (part,) = api.read_manifest(tmp_path / "e").partitions
     scratch = part.scratch_bytes
-    assert memory == f"SRAM: 320 B inputs, outputs and CPU tensors + {scratch:,} B Sram = {320 + scratch:,} B"
+    assert memory == (
+        f"SRAM: 320 B inputs, outputs and CPU tensors + 128 B contexts of partitions + {scratch:,} B Sram = "
+        f"{448 + scratch:,} B"
+    )
 
 
-def test_a_build_with_nothing_on_the_npu_says_no_sram(deuteron: Run, build: Path, tmp_path: Path):
+def test_a_build_that_firmware_does_not_support_says_no_sram(deuteron: Run, build: Path, tmp_path: Path):
     kept = ("--operators-not-to-delegate", "aten::convolution,aten::relu,aten::view_copy,aten::addmm")
     result = deuteron("build", f"{build.parent}/net.py:net", "-o", tmp_path / "n", *kept)
     assert (result.code, [line.partition(":")[0] for line in result.out.splitlines()]) == (

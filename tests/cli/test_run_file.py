@@ -177,7 +177,8 @@ def test_operators_that_the_npu_does_not_take_are_named_not_skipped(deuteron: Ru
     assert deuteron("run", net) == Result(
         1,
         "",
-        "error: op 0 GELU, output `y`: the compiler for the Neutron does not support this operator\n\n"
+        "error: op 0 GELU, output `y`, for the default target `imxrt700`: the compiler for the Neutron does not "
+        "support this operator\n\n"
         "hint: keep it on the CPU, or express it through the operators that `deuteron ops` lists\n",
     )
 

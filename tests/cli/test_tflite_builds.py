@@ -193,7 +193,7 @@ def test_what_has_been_compiled_is_refused(deuteron: Run, tmp_path: Path) -> Non
     assert deuteron("sim", converted) == Result(
         1,
         "",
-        f"error: `{converted}`: the file has been converted or compiled already\n\n"
+        f"error: `{converted}`, for the default target `imxrt700`: the file has been converted or compiled already\n\n"
         "hint: give the file that it was made from\n",
     )
     directory = build_directory(source)

@@ -18,6 +18,7 @@ from tests.tflite.stateful import StatefulNet
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.vela import VelaOptions
+from deuteron.board import image
 from deuteron.board.build_directory import build_directory
 from deuteron.board.host_executor import HostExecutor, StepResult
 from deuteron.builds import manifest as manifests
@@ -315,16 +316,36 @@ def test_c_operators_have_no_profile_on_the_host(deuteron: Run, path: Path):
     )
 
 
-def test_a_file_of_which_nothing_is_on_the_npu_has_a_plan_elsewhere(deuteron: Run, tmp_path: Path):
+@pytest.mark.parametrize("command", [("explain",), ("build", "-o", "m"), ("run",)])
+def test_an_error_names_the_default_target(
+    deuteron: Run, tmp_path: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    net, file = StatefulNet(), tmp_path / "net.tflite"
+    x = net.input((1, 4))
+    net.outputs.append(net.add("RANDOM_UNIFORM", [x], (1, 4)))
+    file.write_bytes(net.file())
+    monkeypatch.chdir(tmp_path)
+    name, *options = command
+    assert "for the default target `imxrt700`: " in deuteron(name, file, *options).err
+    assert "default" not in deuteron(name, file, *options, "--target", "imxrt700").err
+
+
+@pytest.mark.parametrize("target", ["imxrt700cm", "ethos-u55-128"])
+def test_a_file_of_which_nothing_is_on_the_npu_has_the_plan_of_its_bundle(deuteron: Run, tmp_path: Path, target: str):
     net, file = StatefulNet(), tmp_path / "net.tflite"
     x = net.input((1, 4), "FLOAT32")
     net.outputs.append(net.add("ADD", [x, x], (1, 4), "FLOAT32", "AddOptions"))
     file.write_bytes(net.file())
-    assert deuteron("plan", file, "--target", "imxrt700cm").err == (
+    built = deuteron("build", file, "--target", target, "-o", tmp_path / "m")
+    assert built.out.splitlines()[-1] == "SRAM: 32 B; nothing depth first"
+    assert sum(memory.bytes for memory in image.bundle_of(tmp_path / "m").memories) == 32
+    planned = deuteron("plan", file, "--target", target)
+    assert "SRAM: 32 B, at most 32 B live at once" in planned.out
+    assert planned.out.splitlines()[1:] == deuteron("plan", file, "--target", "cortex-m55").out.splitlines()[1:]
+    assert deuteron("sim", file, "--target", target).err == (
         f"error: nothing of `{file}` runs on an NPU\n\n"
-        "hint: `deuteron explain` gives the reasons; a target without an NPU, such as `cortex-m55`, has a plan\n"
+        "hint: `deuteron plan` shows its memory in firmware, `deuteron explain` gives the reasons\n"
     )
-    assert deuteron("plan", file, "--target", "cortex-m55").code == 0
 
 
 def test_the_cpu_alone_is_estimated_in_instructions(deuteron: Run, path: Path):

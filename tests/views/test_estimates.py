@@ -99,12 +99,13 @@ def test_memories_beside_the_sram_are_not_counted_as_sram() -> None:
     part = replace(planned.partitions[0], memories=(Memory("Dram", 5000, 0, ()), Memory("Sram", 992, 0, ())))
     small = replace(part, memories=(Memory("Dram", 192, 0, ()), Memory("Sram", 2000, 0, ())))
     assert replace(planned, partitions=(part,)).summary() == (
-        f"SRAM: {tensors:,} B inputs, outputs and CPU tensors + 992 B Sram = {tensors + 992:,} B; 5,000 B Dram"
+        f"SRAM: {tensors:,} B inputs, outputs and CPU tensors + 128 B contexts of partitions + 992 B Sram = "
+        f"{tensors + 1120:,} B; 5,000 B Dram"
     )
     assert (
         replace(planned, partitions=(part, small))
         .summary()
-        .endswith(f"+ 2,000 B largest partition = {tensors + 2000:,} B; 5,000 B Dram")
+        .endswith(f"+ 2,000 B largest partition = {tensors + 2128:,} B; 5,000 B Dram")
     )
 
 

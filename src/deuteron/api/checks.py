@@ -1,8 +1,9 @@
-"""Checks of models before a build: the module is exported once and built in memory for each target.
+"""Checks of models before a build: it is built in memory for each target; a PyTorch module is exported once.
 
 Targets whose programs differ in their figures alone share one build, which the result names.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,11 +15,12 @@ from deuteron.arch import targets as archs
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.arch.vela import VelaOptions
-from deuteron.board.build_directory import is_tflite
+from deuteron.board.build_directory import check_given, is_tflite
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
 from deuteron.builds.target_checks import ModelCheck, Outcome, TargetCheck
-from deuteron.errors import DeuteronError, InternalError, OptionError
+from deuteron.errors import DeuteronError, InternalError
+from deuteron.runtime import tflite_model
 
 _BATCHES = 4
 """The number of batches that ranges are measured with."""
@@ -31,6 +33,9 @@ _MANY = 64
 
 _LISTED = 3
 """The number of lines that a note names."""
+
+_TENSOR = re.compile(r"tensor `[^`]*`")
+"""A tensor in a reason; reasons that differ in it alone are one."""
 
 
 def check(
@@ -129,6 +134,49 @@ def _checked(
     return TargetCheck(arch.name, Outcome.BUILDS, npu, len(nodes) - npu, is_portable, sqnr, notes=notes)
 
 
+def _check_tflite(model: str, chosen: Sequence[Arch], options: BuildOptions) -> ModelCheck:
+    """Build a TFLite file in memory for each target; those whose processors have the same operators share a build."""
+    checked: dict[object, TargetCheck] = {}
+    rows: list[TargetCheck] = []
+    for arch in chosen:
+        has_c_operators = tflite_model.has_c_operators(arch.name)
+        group = arch.name if isinstance(arch.npu, Neutron) else arch.npu and arch.npu.family
+        if group not in checked:
+            try:
+                manifest = make.build_model(model, target=arch.name, options=options).manifest
+            except DeuteronError as e:
+                checked[group] = _refused(arch.name, e)
+            else:
+                npu = sum(node.partition is not None for node in manifest.nodes)
+                cpu = len(manifest.nodes) - npu
+                processors = "\n".join(_processors(manifest, has_npu=arch.npu is not None))
+                notes = (processors, *manifest.warnings)
+                checked[group] = TargetCheck(
+                    arch.name, Outcome.BUILDS, npu, cpu, is_portable=not has_c_operators, notes=notes
+                )
+        row = checked[group]
+        rows.append(row if row.target == arch.name else replace(row, target=arch.name, built=row.target))
+    return ModelCheck(Path(model).name, tuple(rows))
+
+
+def _processors(manifest: Manifest, *, has_npu: bool) -> Iterator[str]:
+    """Yield the operators of each processor, and on a target with an NPU the reason of those on the CPU."""
+    kinds = Counter(node.op for node in manifest.nodes if node.partition is not None)
+    if kinds:
+        yield f"on the NPU: {_listed(kinds)}"
+    reasons: dict[str, Counter[str]] = {}
+    for node in manifest.nodes:
+        if node.partition is None:
+            why = _TENSOR.sub("a tensor", node.why) if has_npu else ""
+            reasons.setdefault(why, Counter())[node.op] += 1
+    for why, ops in reasons.items():
+        yield f"on the CPU: {_listed(ops)}{f': {why}' if why else ''}"
+
+
+def _listed(kinds: Counter[str]) -> str:
+    return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in kinds.most_common())
+
+
 def _untrained(_: object) -> Iterator[float]:
     """Train nothing, in one step."""
     yield 0.0
@@ -159,18 +207,13 @@ def _lossy(sqnr: float | None) -> Iterator[str]:
 
 
 def check_model(model: str, *, targets: Sequence[str] = (), options: BuildOptions = BuildOptions()) -> ModelCheck:
-    """Check a model by name, as `build_model` takes it; otherwise as `check`.
-
-    Raises:
-        DeuteronError: as for `check`, or the model is a TFLite file.
-    """
-    for target in targets:
-        archs.load(target)
+    """Check a model by name, as `build_model` takes it; otherwise as `check`. Also a TFLite file, without PyTorch."""
+    chosen = [archs.load(target) for target in targets or archs.names()]
+    if Path(model).suffix == ".tflite":
+        check_given(Path(model))
     if is_tflite(Path(model)):
-        raise OptionError(
-            f"`{model}` is a TFLite file, and `deuteron check` is for PyTorch models",
-            hint=f"`deuteron explain {model} --target NAME` shows where its operators run",
-        )
+        return _check_tflite(model, chosen, options)
+    options.tflite.check_unused(model)
     make.need_pytorch()
     from deuteron.frontend.loader import load
 

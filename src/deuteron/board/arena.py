@@ -96,14 +96,14 @@ def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
 def next_to_partitions(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -> Arena | None:
     """Return the memory of a bundle next to `partitions` bytes of a target's SRAM; None if ExecuTorch's plan is used.
 
-    Targets with an NPU use ExecuTorch's plan, unless the CPU has operators that can run in stripes, and either the plan
-    does not fit next to the partitions or depth-first order is requested. It is also used if all values are in the
+    Programs with partitions use ExecuTorch's plan, unless the CPU has operators that can run in stripes, and either the
+    plan does not fit next to the partitions or depth-first order is requested. It is also used if all values are in the
     memory of partitions.
 
     Raises:
         CapacityError: the bundle does not fit into the requested budget.
     """
-    if arch.npu is None:
+    if arch.npu is None or not bundle.delegates:
         return planned(bundle, memory, arch.cpu.name)
     if not may_be_cut(arch) or len(bundle.memories) == (2 if bundle.state else 1):
         return None
@@ -126,13 +126,13 @@ def may_be_cut(arch: Arch) -> bool:
 
 
 def check(program: bytes, manifest: Manifest) -> None:
-    """Check that a program fits into its build's budgets, if its target has no NPU.
+    """Check that a program fits into its build's budgets, if nothing of it is on an NPU.
 
     Raises:
         CapacityError: it does not fit; the error names the smallest budget that does.
         UnsupportedError: it cannot become a bundle.
     """
-    if _has_budget(manifest.options.memory) and targets.load(manifest.target).npu is None:
+    if _has_budget(manifest.options.memory) and not manifest.partitions:
         arena_of(translate(pte.read(program), manifest, name=manifest.model.name), manifest)
 
 

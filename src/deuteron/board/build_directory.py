@@ -10,7 +10,7 @@ from pathlib import Path
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, TfliteOptions
-from deuteron.errors import DeuteronError, OptionError, absent
+from deuteron.errors import CapacityError, DeuteronError, OptionError, UnsupportedError, absent
 from deuteron.runtime import pte, tflite_model
 from deuteron.tflite.flat_model import Buffer
 
@@ -67,7 +67,8 @@ def build_directory(
             hint="leave it out, or give the `.pte` file",
         )
     elif is_tflite(path):
-        return _of_tflite(path.absolute(), target or DEFAULT_TARGET, tflite, profiling=profiling)
+        with named_default(is_default=target is None):
+            return _of_tflite(path.absolute(), target or DEFAULT_TARGET, tflite, profiling=profiling)
     if target:
         raise OptionError(f"`{path}` is already compiled for a target", hint="leave out `--target`")
     return path
@@ -79,6 +80,18 @@ def check_given(path: Path) -> None:
         raise tflite_model.is_python(path)
     if path.suffix in (".tflite", ".pte") and not path.exists():
         raise absent(path)
+
+
+@contextmanager
+def named_default(*, is_default: bool) -> Generator[None]:
+    """Add the default target to the place of errors that depend on the target, if no other is chosen."""
+    try:
+        yield
+    except (UnsupportedError, CapacityError) as error:
+        if not is_default:
+            raise
+        place = f"{error.where}, " if error.where else ""
+        raise error.relocate(f"{place}for the default target `{DEFAULT_TARGET}`") from error
 
 
 @contextmanager

@@ -133,12 +133,18 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
         )
     symbol = options.symbol
     contents = _contents(bundle, options)
-    data = [content.data + bytes(-len(content.data) % ALIGNMENT) for content, _ in contents]
+    # Equal contents are stored once: Vela gives each partition of a TFLite file the constants of all.
+    first = dict[tuple[bytes, int, Placement], str]()
+    names = [first.setdefault((one.data, one.crc, place), one.name) for one, place in contents]
+    stored = [(one, place) for (one, place), name in zip(contents, names, strict=True) if one.name == name]
+    data = [content.data + bytes(-len(content.data) % ALIGNMENT) for content, _ in stored]
     offsets = accumulate((len(block) for block in data), initial=0)
-    blocks = [
-        Block(content.name, _CONTENT_SECTIONS[place].format(content.name), len(content.data), content.crc, offset)
-        for (content, place), offset in zip(contents, offsets, strict=False)
-    ]
+    blocks = {
+        content.name: Block(
+            content.name, _CONTENT_SECTIONS[place].format(content.name), len(content.data), content.crc, offset
+        )
+        for (content, place), offset in zip(stored, offsets, strict=False)
+    }
     section = _ARENA_SECTIONS[options.arenas]
     arenas = [
         Block(name := f"{symbol}_memory{i}", section.format(name), memory.bytes, 0, None)
@@ -151,7 +157,8 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
         "version": VERSION,
         "alignment": ALIGNMENT,
         "npus": sorted({delegate.firmware.symbol for delegate in bundle.delegates}),
-        "blocks": blocks,
+        "blocks": [*blocks.values()],
+        "constants": [blocks[name] for name in names],
         "arenas": arenas,
     }
     texts = {

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from deuteron.api import Build
     from deuteron.arch.memory import MemoryOptions
     from deuteron.arch.vela import VelaOptions
-    from deuteron.builds.manifest import Manifest
     from deuteron.builds.options import TfliteOptions
 
 
@@ -157,7 +156,9 @@ def command(
     like them; or the name of a reference model (`deuteron models` lists them); or a TFLite file.
     """
     from deuteron import api
+    from deuteron.board.build_directory import is_tflite, named_default
 
+    is_default = click.get_current_context().get_parameter_source("target") is ParameterSource.DEFAULT
     options = api.BuildOptions(
         converter=api.Converter.parse(converter),
         partition=choice(api.Partitioning, "--partition", partition),
@@ -175,7 +176,8 @@ def command(
         tflite=tflite,
         **flags,
     )
-    with printer.work(f"building {model}") as progress:
+    named = named_default(is_default=is_default and is_tflite(Path(model)))
+    with named, printer.work(f"building {model}") as progress:
         build = api.build_model(
             model,
             target=target,
@@ -191,8 +193,7 @@ def command(
     if printer.as_json:
         printer.json({"directory": str(output), **json.loads(build.manifest.to_json())})
     else:
-        source = click.get_current_context().get_parameter_source("target")
-        printer.note(target_note(target, is_default=source is ParameterSource.DEFAULT))
+        printer.note(target_note(target, is_default=is_default))
         _summary(printer, build, output)
 
 
@@ -230,7 +231,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         printer.data(line)
     if manifest.stream is not None:
         printer.data(manifest.stream.text)
-    if (memory := _memory(manifest, output)) is not None:
+    if (memory := _memory(output)) is not None:
         printer.data(memory)
     if manifest.quality.summary:
         printer.data(manifest.quality.summary)
@@ -239,15 +240,13 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     printer.note(f"wrote `{output / 'build.json'}`")
 
 
-def _memory(manifest: "Manifest", output: Path) -> str | None:
-    """Return the SRAM that a build needs, or None where nothing runs on the NPU or the figure is unknown.
+def _memory(output: Path) -> str | None:
+    """Return the SRAM that a build needs, or None if it is unknown.
 
     It is unknown for microcode of the vendor's converter and for programs with operators that firmware lacks.
     """
     from deuteron import api
 
-    if targets.load(manifest.target).npu is not None and not manifest.partitions:
-        return None
     try:
         return api.plan(output).summary()
     except UnsupportedError:

@@ -21,8 +21,8 @@ from deuteron.runtime.tflite_nodes import LAYERS, node_of, with_origins
 from deuteron.runtime.tflite_program import Step
 from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import CUSTOM, NO_TENSOR, Buffer, FlatModel, FlatOperator
-from deuteron.tflite.variables import LSTM, with_states_of
+from deuteron.tflite.flat_model import NO_TENSOR, Buffer, FlatModel, FlatOperator
+from deuteron.tflite.variables import with_states_of
 
 NPU_STEPS = 1
 """Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
@@ -163,10 +163,9 @@ class EthosUFile:
 def for_vela(source: FlatModel, file: Buffer, on_cpu: Collection[str] = ()) -> Buffer:
     """Return a file for Vela.
 
-    It has no memory plan of its converter: Vela adds one under the same name. LSTMs are custom
-    operators in it, so that they stay on the CPU: in Vela's own their state is no tensor that lasts.
-    So are operators whose commands are wrong, and those that write the tensors `on_cpu`. Transposed convolutions are
-    apart from slices.
+    It has no memory plan of its converter: Vela adds one under the same name. Operators that keep a state are custom
+    operators in it, so that they stay on the CPU. So are operators whose commands are wrong, and those that write the
+    tensors `on_cpu`. Transposed convolutions are apart from slices.
     """
     operators = tuple(vela_hidden.kept(source, number, on_cpu) for number in range(len(source.operators)))
     shown = vela_hidden.apart(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators))
@@ -201,26 +200,19 @@ def compiled(
 def _restored(source: FlatModel, model: FlatModel) -> FlatModel:
     """Give operators on the CPU the form that they had before Vela.
 
-    It gives layers an int32 bias of zeros, even float ones. LSTMs are custom operators for it.
+    It gives layers an int32 bias of zeros, even float ones.
     """
     given = {source.tensors[i].name: op for op in source.operators for i in op.outputs}
     operators: list[FlatOperator] = []
-    tensors = [*model.tensors]
     for op in model.operators:
         before = given.get(model.tensors[op.outputs[0]].name) if op.outputs else None
         if before is not None and before.name == op.name and op.name in LAYERS:
             wanted = (*before.inputs, *(NO_TENSOR for _ in op.inputs))
             inputs = (i if given_to >= 0 else NO_TENSOR for i, given_to in zip(op.inputs, wanted, strict=False))
             operators.append(replace(op, inputs=tuple(inputs)[: len(before.inputs)]))
-        elif before is not None and (op.name, op.custom_code) == (CUSTOM, LSTM):
-            middle = tuple(range(len(tensors), len(tensors) + len(before.intermediates)))
-            tensors += (source.tensors[i] for i in before.intermediates)
-            present = (i for i in op.inputs if i >= 0)
-            inputs = tuple(next(present) if i >= 0 else NO_TENSOR for i in before.inputs)
-            operators.append(replace(before, inputs=inputs, outputs=op.outputs, intermediates=middle))
         else:
             operators.append(op)
-    return with_origins(replace(model, tensors=tuple(tensors), operators=tuple(operators)), source)
+    return with_origins(replace(model, operators=tuple(operators)), source)
 
 
 def target_of(model: FlatModel) -> str | None:

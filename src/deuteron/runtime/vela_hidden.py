@@ -7,7 +7,7 @@ adds operators to tensors of bool, which it cannot place either; they go through
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,9 +19,9 @@ from deuteron.runtime.vela import PLAN
 from deuteron.runtime.vela_merges import SLICES
 from deuteron.tflite.cortex_m.operator_table import VELA
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.flat_model import CUSTOM, NO_TENSOR, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.normalize import RESIZES, has_two_quants
-from deuteron.tflite.variables import LSTM
+from deuteron.tflite.variables import STATE_OPERANDS
 
 _CODE = "DeuteronHidden"
 
@@ -104,11 +104,12 @@ def kept(source: FlatModel, number: int, on_cpu: Collection[str] = ()) -> FlatOp
     """Return an operator as Vela may see it in any case.
 
     Operators whose commands are wrong or unknown, and those that write tensors with the names `on_cpu`, become custom
-    ones. LSTMs become custom ones without the inputs that they lack: Vela's own LSTMs keep no state.
+    ones. Operators that keep a state become custom ones without the state and without the inputs that they lack. Vela's
+    own LSTMs keep no state, and Vela would reserve memory for a state in the scratch of every partition.
     """
     op = source.operators[number]
-    if op.name == LSTM:
-        return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
+    if op.title in STATE_OPERANDS:
+        return _custom(replace(op, inputs=tuple(i for _, i in _given(op))), number)
     ends = (source.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
     given = (source.tensors[i] for i in op.inputs if i >= 0)
@@ -149,10 +150,9 @@ def shown(source: FlatModel, model: FlatModel) -> FlatModel:
     Vela leaves out the values of a constant that is an output, and gives tensors the shapes of what reads them.
     """
     before = {t.name: t for t in source.tensors}
-    tensors = tuple(
-        _with_values(t, before.get(t.name), is_output=i in model.outputs) for i, t in enumerate(model.tensors)
-    )
-    return replace(model, tensors=tensors, operators=tuple(_shown(source, op) for op in model.operators))
+    tensors = [_with_values(t, before.get(t.name), is_output=i in model.outputs) for i, t in enumerate(model.tensors)]
+    operators = tuple(_shown(source, tensors, op) for op in model.operators)
+    return replace(model, tensors=tuple(tensors), operators=operators)
 
 
 def _with_values(tensor: FlatTensor, before: FlatTensor | None, *, is_output: bool) -> FlatTensor:
@@ -239,7 +239,25 @@ def _makes_batches_of_a_slice(source: FlatModel, op: FlatOperator) -> bool:
     return any(one.name in SLICES and op.inputs[0] in one.outputs for one in source.operators)
 
 
-def _shown(source: FlatModel, op: FlatOperator) -> FlatOperator:
+def _given(op: FlatOperator) -> Iterator[tuple[int, int]]:
+    """Yield the inputs of an operator with a state that Vela gets: their positions and tensors."""
+    yield from ((at, i) for at, i in enumerate(op.inputs) if i >= 0 and at not in STATE_OPERANDS[op.title])
+
+
+def _shown(source: FlatModel, tensors: list[FlatTensor], op: FlatOperator) -> FlatOperator:
+    """Return an operator as it was before Vela, and add its tensors that Vela did not get."""
     if not op.custom_code.startswith(_CODE):
         return op
-    return replace(source.operators[int(op.custom_code.removeprefix(_CODE))], inputs=op.inputs, outputs=op.outputs)
+    before = source.operators[int(op.custom_code.removeprefix(_CODE))]
+    if before.title not in STATE_OPERANDS:
+        return replace(before, inputs=op.inputs, outputs=op.outputs)
+
+    def added(index: int) -> int:
+        tensors.append(source.tensors[index])
+        return len(tensors) - 1
+
+    given = {at: i for (at, _), i in zip(_given(before), op.inputs, strict=True)}
+    inputs = (given[at] if at in given else NO_TENSOR if i < 0 else added(i) for at, i in enumerate(before.inputs))
+    return replace(
+        before, inputs=tuple(inputs), outputs=op.outputs, intermediates=tuple(map(added, before.intermediates))
+    )

@@ -199,13 +199,14 @@ def _row(point: Point, made: SweptBuild, build: OpenBuild) -> Row:
 def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
     """Return the row of a CPU-only point; no command prints its figures."""
     arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
-    if arch.npu is None:
-        plan = _arena(made, _memory_of(point, manifest.options.memory) or manifest.options.memory)
+    plan = _arena(made, _memory_of(point, manifest.options.memory) or manifest.options.memory)
+    if isinstance(plan, Arena):
+        sram = sum(part.bytes for part in plan.bundle.memories)
+    if arch.npu is None:  # otherwise a program without a plan may be for ExecuTorch's runtime
         if isinstance(plan, str):
             return _refused(point, plan)
         cut, whole = plan.instructions
         cycles = None if cycles is None else cycles + cut - whole
-        sram = sum(part.bytes for part in plan.bundle.memories)
     known = arch.npu.clock.value if arch.npu and arch.npu.scales_clock else None
     hz = known if point.clock is None else point.clock
     microseconds = None if cycles is None or hz is None else cycles * 1e6 / hz

@@ -14,7 +14,7 @@ from deuteron.board.arena import Arena, arena_of
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
-from deuteron.errors import UnsupportedError
+from deuteron.errors import UnsupportedError, shortened
 from deuteron.records import Source, plain
 from deuteron.runtime.tflite_model import has_c_operators
 from deuteron.views import offload_costs as placement
@@ -86,9 +86,13 @@ class Explanation:
         )
 
     @property
+    def _has_npu(self) -> bool:
+        return targets.load(self.manifest.target).npu is not None
+
+    @property
     def _unit(self) -> str:
         """The unit of costs: without an NPU, the instructions of the core are estimated."""
-        return "cycles" if targets.load(self.manifest.target).npu else "instructions"
+        return "cycles" if self._has_npu else "instructions"
 
     def _npu_cycles(self) -> tuple[int | None, str]:
         """Return the cycles of all partitions, None if unknown, and their origin."""
@@ -190,12 +194,13 @@ class Explanation:
 
     def _node_lines(self, node: Node, shared: Collection[str]) -> Iterator[str]:
         source = node.source[0] if node.source else None
-        name = f"  {node.name.partition(';')[0]}" if self._is_tflite else ""
+        name = f"  {shortened(node.name)}" if self._is_tflite else ""
         place = f"  {_with_code(source, shared)}" if source else name
         yield f"{self.runs_on(node):<7}{node.op}{place}"
         if node.partition is None:
             by = ", ".join(self.by(node))
-            yield f"       {node.why}"
+            if self._has_npu:
+                yield f"       {node.why}"
             cost = self.costs.nodes.get(node.name)
             cycles = f", about {cost:,} {self._unit}" if self._is_tflite and by and cost is not None else ""
             yield f"       computed by {by}{cycles}" if by else "       computed with the operator before it"

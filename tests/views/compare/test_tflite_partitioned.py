@@ -28,9 +28,20 @@ def test_what_is_not_finite_on_one_side_is_counted_by_itself():
     output = MixedOutput("y")
     ours, theirs = np.array([nan, nan, inf, inf, -inf, 1.0, 2.0]), np.array([nan, 1.0, inf, -inf, 0.0, 1.0, 2.5])
     output.add(ours[1:5], theirs[1:5])
-    assert output.text() == "output `y`: 3 of 4 differ, 3 where one is NaN or infinite"
+    assert output.text().startswith("output `y`: 3 of 4 differ, 3 where one is NaN or infinite;")
     output.add(ours, theirs)
-    assert output.text() == "output `y`: 7 of 11 differ, the largest by 0.5, 6 where one is NaN or infinite"
+    assert output.text().startswith("output `y`: 7 of 11 differ, the largest by 0.5, 6 where one is NaN or infinite;")
+
+
+def test_best_scores_are_counted_by_row():
+    output = MixedOutput("y")
+    theirs = np.array([[1, 5, 3], [7, 2, 2]], np.int8)
+    output.add(np.array([[1, 4, 3], [1, 2, 2]], np.int8), theirs)
+    output.add(theirs, theirs)
+    assert output.text() == "output `y`: 2 of 12 differ, the largest by 6; best score the same in 3 of 4"
+    one = MixedOutput("z")
+    one.add(np.array([[1]]), np.array([[2]]))
+    assert one.text() == "output `z`: 1 of 1 differ, the largest by 1", "a row of one value has no best score"
 
 
 @pytest.mark.parametrize(

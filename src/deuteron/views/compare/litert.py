@@ -4,7 +4,7 @@ The NPU rounds once where LiteRT rounds twice; `spec/rounding.md`, section 4, bo
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,15 @@ from deuteron.runtime.litert import run
 from deuteron.runtime.tflite_model import TfliteModel
 from deuteron.tflite.flat_model import Buffer
 from deuteron.tflite.quantization import Quant
-from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress, Steps, count, steps_apart
+from deuteron.views.compare.result_counts import (
+    Array,
+    BestScores,
+    BoundedComparison,
+    Progress,
+    Steps,
+    count,
+    steps_apart,
+)
 
 EXACT = (*(kind for kind in SAME_QUANTIZATION if kind is not ops.ResizeBilinear), ops.Maximum, ops.Minimum)
 """Operators without rounding."""
@@ -114,7 +122,7 @@ class OutputResult:
     """One output, end to end, in steps of its quantization; the NPU may not differ from the interpreter.
 
     `npu_mismatches` is None if the model computes nothing and no NPU runs. `mismatches` and `largest` are differences
-    from LiteRT; None if it does not run the whole model.
+    from LiteRT; None if it does not run the whole model. `best` are best scores against LiteRT's.
     """
 
     name: str
@@ -122,9 +130,12 @@ class OutputResult:
     npu_mismatches: int | None = 0
     mismatches: int | None = None
     largest: int | None = None
+    best: BestScores = field(default_factory=BestScores)
 
-    def add(self, difference: Steps) -> None:
+    def add(self, ours: Array, theirs: Array) -> None:
         """Count one sample's differences from LiteRT."""
+        difference = steps_apart(ours, theirs)
+        self.best.add(ours, theirs)
         self.mismatches = (self.mismatches or 0) + int(np.count_nonzero(difference))
         self.largest = max(self.largest or 0, int(difference.max(initial=0)))
 
@@ -184,6 +195,7 @@ class LitertComparison(BoundedComparison):
                 "; LiteRT does not run the whole model"
                 if out.mismatches is None
                 else f", {out.mismatches:,} of {out.elements:,} from LiteRT, the largest by {out.largest} steps"
+                f"{out.best.text if out.mismatches else ''}"
             )
             for out in self.outputs
         ]
@@ -231,7 +243,7 @@ def compare(
             if result.bound is not None:
                 count(result, _operator_difference(graph, op, values))
         for result, ours in zip(outputs, run(inside, stored) if inside else (), strict=inside is not None):
-            result.add(steps_apart(values[result.name], ours))
+            result.add(values[result.name], ours)
         if progress is not None:
             progress(done + 1, len(samples))
     return LitertComparison(len(samples), tuple(operators.values()), tuple(outputs))

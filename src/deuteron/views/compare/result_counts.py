@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -50,6 +50,26 @@ def count(result: Counted, steps: Steps) -> None:
     result.elements += steps.size
     result.mismatches += int(np.count_nonzero(steps))
     result.largest = max(result.largest, int(steps.max(initial=0)))
+
+
+@dataclass(slots=True)
+class BestScores:
+    """Rows of an output whose largest value is at the same index as LiteRT's; rows of one value do not count."""
+
+    same: int = 0
+    rows: int = 0
+
+    def add(self, ours: Array, theirs: Array) -> None:
+        """Count the rows of one sample."""
+        if ours.ndim and ours.shape[-1] > 1:
+            places = [side.reshape(-1, ours.shape[-1]).argmax(axis=-1) for side in (ours, theirs)]
+            self.same += int(np.count_nonzero(places[0] == places[1]))
+            self.rows += places[0].size
+
+    @property
+    def text(self) -> str:
+        """Return the result as the end of a sentence."""
+        return f"; best score the same in {self.same:,} of {self.rows:,}" if self.rows else ""
 
 
 class BoundedComparison(ABC):

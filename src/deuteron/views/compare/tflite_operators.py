@@ -10,7 +10,7 @@ the steps of single operators alone.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -37,7 +37,7 @@ from deuteron.views.compare.litert_values import (
     is_float_function,
     smallest_steps_of,
 )
-from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
+from deuteron.views.compare.result_counts import Array, BestScores, BoundedComparison, Progress
 
 Values = Mapping[str, Array]
 
@@ -70,6 +70,7 @@ class TensorResult:
         steps: largest difference that is allowed.
         than: values that these differ from.
         infinite: mismatches that are NaN or infinite on either side; none is allowed.
+        best: best scores of an output without a bound.
     """
 
     op: str
@@ -83,6 +84,7 @@ class TensorResult:
     than: str = "LiteRT's"
     is_float: bool = False
     infinite: int = 0
+    best: BestScores = field(default_factory=BestScores)
 
     @property
     def is_broken(self) -> bool:
@@ -102,6 +104,8 @@ class TensorResult:
         theirs = theirs.reshape(ours.shape)
         differs = (ours != theirs) & ~((ours != ours) & (theirs != theirs))
         self.elements += ours.size
+        if not self.bound:
+            self.best.add(ours, theirs)
         if not differs.any():
             return
         self.mismatches += int(np.count_nonzero(differs))
@@ -125,7 +129,7 @@ class TensorResult:
         unlike = f", {self.infinite:,} where one is NaN or infinite" if self.infinite else ""
         return (
             f"{what}: {self.mismatches:,} of {self.elements:,} values differ from {self.than}, by up to "
-            f"{self.largest:g}{unit}{unlike}; the first in sample {sample} at {place}"
+            f"{self.largest:g}{unit}{unlike}; the first in sample {sample} at {place}{self.best.text}"
         )
 
 

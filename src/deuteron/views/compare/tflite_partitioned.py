@@ -1,7 +1,7 @@
 """Compares a partitioned TFLite file with LiteRT: each partition, and the file end to end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.tflite.flat_model import Buffer
 from deuteron.views.compare import litert
 from deuteron.views.compare.litert import LitertComparison
-from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
+from deuteron.views.compare.result_counts import Array, BestScores, BoundedComparison, Progress
 
 
 @dataclass(slots=True)
@@ -28,6 +28,7 @@ class MixedOutput:
         mismatches: values that differ; NaN equals NaN.
         infinite: mismatches that are NaN or infinite on either side.
         largest: the largest difference of the others.
+        best: best scores.
     """
 
     name: str
@@ -35,6 +36,7 @@ class MixedOutput:
     mismatches: int = 0
     infinite: int = 0
     largest: float = 0
+    best: BestScores = field(default_factory=BestScores)
 
     def add(self, ours: Array, theirs: Array) -> None:
         """Count the values of one sample."""
@@ -42,6 +44,7 @@ class MixedOutput:
         pair = ours[differs], theirs[differs]
         is_finite = np.isfinite(pair[0]) & np.isfinite(pair[1])
         self.elements += ours.size
+        self.best.add(ours, theirs)
         self.mismatches += is_finite.size
         self.infinite += is_finite.size - int(np.count_nonzero(is_finite))
         # As Python's integers, which have unlimited range.
@@ -52,7 +55,8 @@ class MixedOutput:
         """Return the result as a line."""
         apart = [f"the largest by {self.largest:g}"] if self.mismatches > self.infinite else []
         apart += [f"{self.infinite:,} where one is NaN or infinite"] if self.infinite else []
-        return ", ".join([f"output `{self.name}`: {self.mismatches:,} of {self.elements:,} differ", *apart])
+        counts = ", ".join([f"output `{self.name}`: {self.mismatches:,} of {self.elements:,} differ", *apart])
+        return counts + (self.best.text if self.mismatches else "")
 
 
 def _is_nan(values: Array) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from deuteron.errors import OptionError
+from deuteron.errors import OptionError, shortened
 from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.record import Profile
@@ -143,7 +143,7 @@ def table(profile: Profile, rows: Sequence[Row], by: str) -> Iterator[str]:
             f"{amount(row.ticks):>12} {row.ticks / whole:>7.2%} {amount(row.own):>12} {estimates}"
             f"{amount(row.wait):>10} {amount(row.dispatch):>10} {row.calls:>6,} {_count(row, row.macs):>13} "
             f"{_count(row, row.nbytes):>11} {'-' if used is None else f'{used:.1%}':>6} {row.bound:<8} "
-            f"{'  ' * row.depth}{row.name}{f'  {row.detail}' if row.detail else ''}"
+            f"{'  ' * row.depth}{shortened(row.name)}{f'  {row.detail}' if row.detail else ''}"
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from deuteron.errors import shortened
 from deuteron.npu.program import Block, Memory
 
 COLUMNS = 64
@@ -40,7 +41,7 @@ class MemoryDrawing:
         lettered = self.lettered()
         largest = sorted(lettered, key=lambda item: -item[1].nbytes)[:LISTED]
         for letter, block in (item for item in lettered if item in largest):
-            yield f"{letter} {block.nbytes:>10,} B at {block.offset:,}, {self._description(block)}"
+            yield f"{letter} {block.nbytes:>10,} B at {block.offset:,}, {shortened(self._description(block))}"
         if len(lettered) > LISTED:
             yield f"and {len(lettered) - LISTED} smaller values"
 

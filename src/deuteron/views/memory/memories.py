@@ -129,7 +129,8 @@ class Planning:
         working = [[memory for memory in part.memories if memory.name not in NO_SRAM] for part in self.partitions]
         names = "largest partition" if len(working) > 1 else " and ".join(memory.name for memory in working[0])
         tensors = self.simulation.tensors if self.arena is None else self.arena.arena.memory.nbytes
-        parts = {"inputs, outputs and CPU tensors": tensors, "state": self.simulation.state, "linked weights": linked}
+        parts = {"inputs, outputs and CPU tensors": tensors, "state": self.simulation.state}
+        parts |= {"contexts of partitions": self.simulation.contexts, "linked weights": linked}
         parts[names] = max(sum(memory.nbytes for memory in memories) for memories in working)
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
         of = f" of {self.simulation.sram:,} B" if self.simulation.sram else ""
@@ -164,6 +165,7 @@ class Planning:
             "sram": self.simulation.sram,
             "tensors": self.simulation.tensors,
             "state": self.simulation.state,
+            "contexts": self.simulation.contexts,
             "bundle": None if self.arena is None else self.arena.to_json(),
             "stripes": [asdict(segment) for segment in self.stripes],
             "warnings": list(self.warnings),

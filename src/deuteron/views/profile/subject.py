@@ -82,7 +82,7 @@ def read(directory: Path) -> Build:
     partitions: tuple[tuple[PartitionRun, PartitionPlan], ...] = ()
     basis: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    if targets.load(manifest.target).npu is not None:
+    if manifest.partitions:
         planned = planning(directory)
         partitions = tuple(zip(planned.simulation.partitions, planned.partitions, strict=True))
         basis, warnings = planned.simulation.basis, planned.warnings

@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from deuteron.board.build_directory import build_around, build_directory, check_given, is_program, is_tflite
+from deuteron.board.build_directory import (
+    build_around,
+    build_directory,
+    check_given,
+    is_program,
+    is_tflite,
+    named_default,
+)
 from deuteron.board.flash import FlashOptions
 from deuteron.board.harness.line import is_line
 from deuteron.builds import manifest as manifests
@@ -108,12 +115,14 @@ def _build_on_host(path: Path) -> Subject:
 
 def _tflite_on_host(path: Path, target: str | None, tflite: TfliteOptions) -> Subject:
     """A TFLite file: as firmware has it where the target's CPU runs C operators, else by the driver and LiteRT."""
-    target = target or _compiled_for(path) or DEFAULT_TARGET
-    if tflite_model.has_c_operators(target):
-        from deuteron.views.run.tflite import BundleOnHost
+    known = target or _compiled_for(path)
+    target = known or DEFAULT_TARGET
+    with named_default(is_default=known is None):
+        if tflite_model.has_c_operators(target):
+            from deuteron.views.run.tflite import BundleOnHost
 
-        return BundleOnHost(build_directory(path, target, tflite=tflite), is_compiled=False)
-    return TfliteOnHost(path, target, tflite)
+            return BundleOnHost(build_directory(path, target, tflite=tflite), is_compiled=False)
+        return TfliteOnHost(path, target, tflite)
 
 
 def _compiled_for(path: Path) -> str | None:

@@ -52,7 +52,6 @@ class OpenBuild:
         arch: its target, which has an NPU.
         partitions: partitions of its program; at least one.
         between: memory of its program's CPU tensors.
-        state: bytes of its tensors that last from one run to the next.
     """
 
     directory: Path
@@ -60,7 +59,6 @@ class OpenBuild:
     arch: Arch
     partitions: tuple[NpuPartition, ...]
     between: CpuTensorMemory
-    state: int
 
     def engine(self, rates: Rates, memory: MemoryOptions) -> Engine:
         """Return the rates of a run of programs that were planned for `memory`.
@@ -217,17 +215,18 @@ class CheckedBuild:
             for part in self.partitions
         )
         sram = self.memory.sram(build.arch) if build.arch.memories else 0
-        tensors = 0 if self._has_io_in_scratch else build.between.planned_bytes - build.state
+        needed = build.between.needed
         return Simulation(
             str(build.directory),
             build.manifest.target,
             engine,
             runs,
             resident,
-            tensors,
+            0 if self._has_io_in_scratch else needed.tensors,
             sram,
             self.sram_budget,
-            build.state,
+            needed.state,
+            needed.contexts,
         )
 
     @property
@@ -273,12 +272,10 @@ def open_build(directory: Path) -> OpenBuild:
     method = pte.read(program).methods[0] if arch.npu else None
     partitions = partitions_of(method) if method else ()
     if method is None or not partitions:
-        hint = "`deuteron plan` shows its memory in firmware, `deuteron profile` its time"
-        if arch.npu:
-            hint = "`deuteron explain` gives the reasons; a target without an NPU, such as `cortex-m55`, has a plan"
+        other = "`deuteron explain` gives the reasons" if arch.npu else "`deuteron profile` its time"
+        hint = f"`deuteron plan` shows its memory in firmware, {other}"
         raise InputError(f"nothing of `{directory}` runs on an NPU", hint=hint)
-    state = sum(value.bytes for _, value in method.state)
-    return OpenBuild(directory, manifest, arch, partitions, CpuTensorMemory(program, arch, sum(method.arenas)), state)
+    return OpenBuild(directory, manifest, arch, partitions, CpuTensorMemory(program, arch, sum(method.arenas)))
 
 
 def simulate_build(

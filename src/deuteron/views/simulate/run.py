@@ -63,13 +63,15 @@ class Simulation:
     partitions: tuple[PartitionRun, ...]
     resident: Resident
     tensors: int
-    """Bytes of SRAM in ExecuTorch's plan: inputs, outputs and intermediate tensors."""
+    """Bytes of SRAM of inputs, outputs and CPU tensors in ExecuTorch's plan."""
     sram: int
     """Bytes of SRAM of the plan; 0 if the target's SRAM is unknown."""
     sram_budget: int | None = None
     """Bytes of a new plan of the partitions; None for the microcode of the build."""
     state: int = 0
-    """Bytes of SRAM of tensors that last from one run to the next."""
+    """Bytes of SRAM of tensors that last from one run to the next, with their working copies."""
+    contexts: int = 0
+    """Bytes of SRAM that partitions keep between runs, if a budget counts them."""
 
     @property
     def sound(self) -> bool | None:
