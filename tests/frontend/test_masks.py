@@ -42,7 +42,7 @@ class Fused(Attention):
 
 
 class Joined(Attention):
-    """The same with scores that one operator multiplies and masks, as in `nn.MultiheadAttention` with weights."""
+    """The same with `baddbmm`, which adds the mask, as in `nn.MultiheadAttention` with `need_weights`."""
 
     def forward(self, x: Tensor, *others: Tensor) -> Tensor:
         scores = torch.baddbmm(INFINITE, self.query(x), self.key(x).transpose(1, 2))

@@ -1,4 +1,4 @@
-"""Operators of one value that the backend takes for equal."""
+"""Operators with one input that the backend takes for equal."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_each_has_its_scale() -> None:
 
 
 class Exponentials(nn.Module):
-    """Functions of one family, whose numbers are no arguments in the backend."""
+    """Functions of the ELU family, whose parameters the backend keeps as metadata."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Exponentials(nn.Module):
         return torch.cat([functional.selu(y), functional.celu(y), functional.celu(y, 0.5), functional.elu(y, 0.7)], 1)
 
 
-def test_functions_of_one_family_have_their_numbers() -> None:
+def test_functions_of_the_elu_family_keep_their_parameters() -> None:
     samples = [(torch.randn(4, 8),) for _ in range(8)]
     built = api.build(Exponentials().eval(), samples[0], target="ethos-u55-128", calibration=samples)
     assert built.manifest.quality.outputs[0].sqnr > 25

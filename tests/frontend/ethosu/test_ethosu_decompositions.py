@@ -235,7 +235,7 @@ def test_a_product_after_a_convolution_changes_no_shared_weight(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
-def test_logarithms_of_shares_are_distances_less_a_logarithm(dim: int) -> None:
+def test_log_softmax_is_written_without_a_softmax(dim: int) -> None:
     found = rewritten(Call(lambda x: functional.log_softmax(30 * x, dim)), (2, 3, 4), decompositions.write, rtol=1e-5)
     assert aten.log_softmax.int not in found
     assert found.count(aten.log.default) == 1
@@ -245,14 +245,14 @@ def test_logarithms_of_shares_are_distances_less_a_logarithm(dim: int) -> None:
     ("shape", "dim", "products"),
     [((6,), 0, 1), ((2, 6, 3), 1, 1), ((2, 256), -1, 1), ((2, 600), -1, 2), ((700, 2), 0, 2)],
 )
-def test_running_sums_are_products_with_ones(shape: tuple[int, ...], dim: int, products: int) -> None:
+def test_cumsum_is_written_as_linear_layers(shape: tuple[int, ...], dim: int, products: int) -> None:
     found = rewritten(Call(lambda x: x.cumsum(dim)), shape, decompositions.write, rtol=1e-4)
     assert aten.cumsum.default not in found
     assert found.count(aten.linear.default) == products
 
 
-class Shares(nn.Module):
-    """Running sums of shares, and their logarithms over a wide range."""
+class Sums(nn.Module):
+    """A cumsum of a lookup table, and a log-softmax over a wide range."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,8 +263,8 @@ class Shares(nn.Module):
         return y.exp().cumsum(1), functional.log_softmax(30 * y, -1)
 
 
-def test_running_sums_of_tables_and_logarithms_of_shares_are_built() -> None:
+def test_cumsum_and_log_softmax_are_built() -> None:
     torch.manual_seed(0)
     batches = [(torch.randn(1, 6, 8),) for _ in range(4)]
-    build = api.build(Shares(), batches[0], target="ethos-u55-128", calibration=batches)
+    build = api.build(Sums(), batches[0], target="ethos-u55-128", calibration=batches)
     assert all(output.sqnr > 30 for output in build.manifest.quality.outputs)

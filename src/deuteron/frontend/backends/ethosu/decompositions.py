@@ -186,37 +186,45 @@ def _of_bools(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, node.target, call(node, aten.ne.Scalar, x, 0), *node.args[1:], **node.kwargs)
 
 
-def _log_of_shares(_: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """The distance to the largest value, less the logarithm of a sum: the backend takes logarithms of int8 shares."""
+def _log_softmax(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Write log_softmax(x) as d - log(sum(exp(d))), where d = x - max(x).
+
+    The backend takes the logarithm of an int8 softmax, which has lost all small values.
+    """
     x, dim = cast("tuple[fx.Node, int]", node.args[:2])
     distance = call(node, aten.sub.Tensor, x, call(node, aten.amax.default, x, [dim], True))
     total = call(node, aten.sum.dim_IntList, call(node, aten.exp.default, distance), [dim], True)
     return call(node, aten.sub.Tensor, distance, call(node, aten.log.default, total))
 
 
-def _running(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A running sum is a product with ones below a diagonal.
+def _cumsum(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Write cumsum as a linear layer whose weights are a lower triangle of ones.
 
-    The backend's convolution fails behind a table, and computes something else where it is long.
+    The backend writes a convolution, which it cannot lower after a lookup table and lowers wrong for long dimensions.
     """
     x, dim = cast("tuple[fx.Node, int]", node.args[:2])
     value = x.meta["val"]
     if not value.is_floating_point() or not value.dim():
         return None
     if dim in (-1, value.dim() - 1):
-        return _summed(model, node, x)
-    return call(node, aten.transpose.int, _summed(model, node, call(node, aten.transpose.int, x, dim, -1)), dim, -1)
+        return _running_sums(model, node, x)
+    return call(
+        node, aten.transpose.int, _running_sums(model, node, call(node, aten.transpose.int, x, dim, -1)), dim, -1
+    )
 
 
-def _summed(model: fx.GraphModule, node: fx.Node, rows: fx.Node) -> fx.Node:
-    """The running sums of rows: those of blocks, and to each the sum of the blocks before it."""
+def _running_sums(model: fx.GraphModule, node: fx.Node, rows: fx.Node) -> fx.Node:
+    """Return the running sums along the last dimension. A long one is split into blocks of equal size.
+
+    The running sums within each block are added to the sum of all blocks before it.
+    """
     *outer, count = rows.meta["val"].shape
     if count <= _MOST_ONES:
         return call(node, aten.linear.default, rows, _ones(model, node, count, 0))
     blocks = -(-count // _MOST_ONES)
     size = -(-count // blocks)
     padded = call(node, aten.constant_pad_nd.default, rows, [0, blocks * size - count])
-    inner = _summed(model, node, call(node, aten.reshape.default, padded, [*outer, blocks, size]))
+    inner = _running_sums(model, node, call(node, aten.reshape.default, padded, [*outer, blocks, size]))
     totals = call(
         node, aten.reshape.default, call(node, aten.slice.Tensor, inner, -1, size - 1, size), [*outer, blocks]
     )
@@ -230,15 +238,15 @@ def _ones(model: fx.GraphModule, node: fx.Node, count: int, diagonal: int) -> fx
 
 
 _MOST_ONES = 256
-"""Elements of a running sum that one product computes: its weights are their square."""
+"""Longest dimension for one linear layer: its number of weights is the square."""
 
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.adaptive_avg_pool2d.default: _explicit,
     aten.avg_pool2d.default: _unmoved,
     aten.conv_transpose2d.input: _by_groups,
-    aten.cumsum.default: _running,
-    aten.log_softmax.int: _log_of_shares,
+    aten.cumsum.default: _cumsum,
+    aten.log_softmax.int: _log_softmax,
     aten.max_pool2d.default: _unmoved,
     aten.relu6.default: _hardtanh,
     aten.relu6_.default: _hardtanh,

@@ -350,9 +350,9 @@ _BESIDE = ("input_qparams", "output_qparams", "float_alpha", "float_scale", "flo
 
 
 def _told_apart(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
-    """Tell equal operators of one value apart by what stands beside them; the backend computes equal ones once.
+    """Keep operators apart that have the same input and arguments but other metadata: the backend merges equal ones.
 
-    These are scales, and the numbers of functions of the ELU family, which all have the same arguments by then.
+    The metadata are the quantization, and the parameters of functions of the ELU family.
     """
 
     def signature_(fused: Any, node: fx.Node) -> tuple[Any, ...] | None:
