@@ -199,6 +199,18 @@ class Likeness(nn.Module):
         return y.mean(1), y[0, 0]
 
 
+def test_the_rounding_error_of_a_sum_that_cancels_is_no_layer():
+    class Variance(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            centred = x - x.mean(1, keepdim=True)
+            return (centred - centred.mean(1, keepdim=True)).square().mean(1)
+
+    torch.manual_seed(0)
+    layers = measured(Variance(), [(torch.randn(1, 24, 4) + 2,) for _ in range(4)])[0].layer_qualities()
+    assert sorted(layer.name for layer in layers if "mean" in layer.name) == ["mean", "mean_2"]  # not that of centred
+    assert layers[0].own > 20
+
+
 def test_outputs_of_one_dimension_and_of_none():
     torch.manual_seed(0)
     result, _ = measured(Likeness(), [(torch.randn(1, 8),) for _ in range(8)])

@@ -26,6 +26,10 @@ STILL = frozenset(_MOVES.split())
 CHANGE = 1e-3
 """A value with a smaller relative change counts as constant in the float model."""
 
+_SUMS = frozenset({"add", "mean", "sub", "sum"})
+_RESIDUE = 8 * torch.finfo(torch.float32).eps
+"""A sum below this share of its operands is their rounding error: they cancel, as in the mean of centred values."""
+
 _ROWS = frozenset({"linear", "addmm", "mm", "bmm", "matmul", "layer_norm", "transpose", "permute", "softmax"})
 _IMAGES = frozenset({"conv1d", "batch_norm", "conv_transpose1d", "max_pool1d", "avg_pool1d", "unsqueeze", "squeeze"})
 """The channel dimension of a result of rank 3: the last one, or the second one."""
@@ -76,10 +80,14 @@ class Spread:
 
 @dataclass(slots=True)
 class Layer:
-    """A quantized value: its node, its quantization, and its measurements."""
+    """A quantized value: its node, its quantization, and its measurements.
+
+    `is_residue` says that the float values are only rounding errors, of operands that cancel.
+    """
 
     node: fx.Node
     affine: saved.Affine
+    is_residue: bool = True
     all: Ratio = field(default_factory=Ratio)
     own: Ratio = field(default_factory=Ratio)
     clipped: Ratio = field(default_factory=Ratio)
@@ -137,7 +145,7 @@ class Measured:
         """The computing layers, worst first."""
         listed: list[LayerQuality] = []
         for layer in self.layers:
-            if called(layer.node) in STILL:
+            if called(layer.node) in STILL or layer.is_residue:
                 continue
             source = source_of(layer.node)
             op = operator_name(layer.node.target) if layer.node.op == "call_function" else "input"
@@ -229,9 +237,17 @@ class _FloatRun(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
-        if n.name in self._layers:
+        if layer := self._layers.get(n.name):
             self.found[n.name] = value.clone()  # a later operator may write into it
+            layer.is_residue = layer.is_residue and self._is_residue(n, value)
         return value
+
+    def _is_residue(self, n: fx.Node, value: Tensor) -> bool:
+        if called(n) not in _SUMS or not value.numel():
+            return False
+        operands = [x for x in self.fetch_args_kwargs_from_env(n)[0] if isinstance(x, Tensor) and x.numel()]
+        largest = max((float(x.double().abs().max()) for x in operands), default=0.0)
+        return 0 < float(value.abs().max()) <= _RESIDUE * largest
 
 
 class _ComparedRun(fx.Interpreter):
