@@ -41,6 +41,7 @@ def flattened(x: Tensor) -> Tensor:
         (lambda x: (x * 2).masked_fill(LATER, -1e9).permute(0, 2, 3, 1).softmax(-2), ["mul", "permute"]),
         (lambda x: ((x * 2 + INFINITE) + INFINITE.mT.mT).softmax(-1), ["mul"]),
         (lambda x: (x + INFINITE.clamp(min=-1e5) + torch.ones(4)).softmax(-1), ["add"]),
+        (lambda x: (x + INFINITE.clamp(min=-100.0) + 0.5 * torch.ones(4)).softmax(-1), ["add"]),
         (lambda x: torch.stack([x, x + (INFINITE.clamp(min=-1e5) + 0.25)]).softmax(-1), ["add", "stack"]),
     ],
 )

@@ -36,7 +36,8 @@ def gather(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
     parts = [node for node, addend in masks.items() if bool((addend <= LEAST).any())]
     if parts in ([], [scores]):
         return None
-    left_out = _run(region, masks, lambda leaf: torch.zeros(leaf.meta["val"].shape))[scores] <= LEAST
+    hidden = {node: torch.zeros(addend.shape).masked_fill(addend <= LEAST, -torch.inf) for node, addend in masks.items()}
+    left_out = _run(region, hidden, lambda leaf: torch.zeros(leaf.meta["val"].shape))[scores].isneginf()
     if left_out.all(dim).any():
         return None  # the shares of such a row depend on the numbers
     mask = _least_shape(torch.zeros(left_out.shape).masked_fill(left_out, -torch.inf))

@@ -346,7 +346,7 @@ def handle_map(partition: EthosUPartition) -> dict[Any, tuple[int, ...]]:
     }
 
 
-_BESIDE = ("input_qparams", "output_qparams", "float_alpha", "float_scale", "float_input_scale")
+_METADATA = ("input_qparams", "output_qparams", "float_alpha", "float_scale", "float_input_scale")
 
 
 def _told_apart(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
@@ -357,7 +357,7 @@ def _told_apart(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..
 
     def signature_(fused: Any, node: fx.Node) -> tuple[Any, ...] | None:
         found = signature(fused, node)
-        return None if found is None else (*found, *(repr(node.meta.get(name)) for name in _BESIDE))
+        return None if found is None else (*found, *(repr(node.meta.get(name)) for name in _METADATA))
 
     return signature_
 
