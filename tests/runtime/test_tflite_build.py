@@ -15,7 +15,7 @@ from deuteron.builds.manifest import PROGRAM
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite_partitioner import convert_mixed
-from deuteron.runtime import tflite_build, tflite_calls, tflite_model
+from deuteron.runtime import pte, tflite_build, tflite_calls, tflite_model
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.pte_writer import Call
 from deuteron.runtime.tflite_build import build_of
@@ -332,6 +332,17 @@ def test_state_that_the_npu_would_part_is_refused():
         with pytest.raises(UnsupportedError) as caught:
             MixedProgram(converted.converted)
         assert caught.value.message == f"{refused} keep state, and the NPU runs between them; LiteRT would part them"
+
+
+def test_every_output_of_an_operator_without_a_call_is_written(tmp_path: Path):
+    net = Net()
+    net.parts("TOPK_V2", net.real(net.relu(0)), net.constant((8,), ()), sizes=(8, 8), **FLOATS)
+    values, indices = net.operators[-1].outputs
+    net.tensors[indices] = replace(net.tensors[indices], dtype="INT32")
+    source = tmp_path / "net.tflite"
+    source.write_bytes(net.data(values, indices))
+    _, files = build_of(source, "imxrt700")
+    pte.read(files[PROGRAM])  # which refuses values that are read before they are written
 
 
 def test_a_program_that_contradicts_itself_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
