@@ -36,6 +36,7 @@ def test_exit_codes() -> None:
         "DeuteronError": 1,
         "InputError": 1,
         "OptionError": 2,
+        "MissingOperatorError": 1,
         "UnsupportedError": 1,
         "CapacityError": 1,
         "BoardError": 1,

@@ -73,10 +73,15 @@ class UnsupportedError(DeuteronError):
     """The model needs something that is not supported."""
 
 
+class MissingOperatorError(UnsupportedError):
+    """Nothing on the target computes the operator, in whatever types."""
+
+
 def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
     """Return one error for all unsupported operators, each with its place, and with its hint if hints differ.
 
-    Operators with the same place and reason, such as a line in a loop, are listed once, with their number.
+    Operators with the same place and reason, such as a line in a loop, are listed once, with their number. The error is
+    a MissingOperatorError if all are.
     """
     if len(refused) == 1:
         return refused[0]
@@ -94,7 +99,10 @@ def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
             lines.append(f"  {place}{message}{f', {count} times' if count > 1 else ''}")
         if hint and len(hints) > 1:
             lines.append(f"    hint: {hint}")
-    return UnsupportedError("\n".join(lines), hint=None if len(hints) > 1 else refused[0].hint, operators=operators)
+    kind = (
+        MissingOperatorError if all(isinstance(error, MissingOperatorError) for error in refused) else UnsupportedError
+    )
+    return kind("\n".join(lines), hint=None if len(hints) > 1 else refused[0].hint, operators=operators)
 
 
 class CapacityError(DeuteronError):

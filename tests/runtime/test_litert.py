@@ -35,5 +35,6 @@ def test_detections_behind_the_last_are_zero() -> None:
     boxes, scores = (source.tensors[i].shape for i in source.inputs)
     *_, first = litert.run([np.zeros(boxes, np.float32), np.ones(scores, np.float32)])
     *values, count = litert.run([np.zeros(boxes, np.float32), np.zeros(scores, np.float32)])
-    assert first.any() and not count.any()
+    assert first.any()
+    assert not count.any()
     assert not any(y.any() for y in values), "LiteRT leaves those of the run before"
