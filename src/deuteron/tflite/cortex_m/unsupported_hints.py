@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from deuteron.tflite.custom_options import HINT_CUSTOM
 from deuteron.tflite.flat_model import CUSTOM, FlatOperator
 
 ALTERNATIVES: Mapping[str, str] = MappingProxyType(
@@ -25,17 +26,16 @@ ALTERNATIVES: Mapping[str, str] = MappingProxyType(
 """Alternatives by the operators that they replace."""
 
 _BY_OPERATOR = {name: text for names, text in ALTERNATIVES.items() for name in names.split(", ")}
-_COMPILED = "the file is compiled for an Edge TPU: give the file before that compiler"
+_COMPILED = "the file is compiled for {}: give the file before that compiler"
 _FLEX = "convert the model without `SELECT_TF_OPS`, or run the operator in the application, before or behind the model"
-_CUSTOM = "run the custom operator in the application, before or behind the model"
 OTHER = "write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
 
 
 def hint_of(op: FlatOperator) -> str:
     """Return the hint for an operator that has no C operator."""
     if op.name == CUSTOM:
-        known = {"edgetpu": _COMPILED, "Flex": _FLEX}
-        return next((hint for prefix, hint in known.items() if op.custom_code.startswith(prefix)), _CUSTOM)
+        known = {"edgetpu": _COMPILED.format("an Edge TPU"), "XC_": _COMPILED.format("an XCORE"), "Flex": _FLEX}
+        return next((hint for prefix, hint in known.items() if op.custom_code.startswith(prefix)), HINT_CUSTOM)
     if op.name in _BY_OPERATOR:
         return f"instead of {op.name}: {_BY_OPERATOR[op.name]}"
     return OTHER
