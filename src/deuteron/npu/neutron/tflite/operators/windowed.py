@@ -22,7 +22,7 @@ _STRIDE = ("StrideH", "StrideW")
 
 
 def conv_2d(site: Site) -> Op:
-    """Weights are symmetric and constant, per tensor or per output channel, in one group; a bias is INT32 or left out."""
+    """Weights are symmetric and constant, per tensor or output channel, in one group; the bias is INT32 or left out."""
     weights = site.input_tensor(1)
     stride, dilation = site.pair(*_STRIDE), site.pair(*_DILATION)
     pads = site.pads(site.image_size(1), stride, dilation)
