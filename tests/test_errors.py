@@ -71,6 +71,16 @@ def test_what_is_refused_alike_is_named_once() -> None:
     )
 
 
+def test_turns_of_a_loop_are_named_once() -> None:
+    turns = [UnsupportedError(f"weights `w/{turn}` are int4", where="op 2 of subgraph 1") for turn in range(3)]
+    others = [UnsupportedError(f"weights `w/{turn}` are int4", where=f"op {turn}") for turn in range(2)]
+    assert all_refused([*turns, *others]).message.splitlines()[1:] == [
+        "  op 2 of subgraph 1: weights `w/0` are int4, 3 times",
+        "  op 0: weights `w/0` are int4",
+        "  op 1: weights `w/1` are int4",
+    ]
+
+
 def test_long_names_lose_their_middle():
     joined = ";".join(f"model/layer_{number}/Relu6" for number in range(9))
     assert shortened(f"CONV_2D ({joined})") == "CONV_2D (model/layer_0/Relu6;model/l..._7/Relu6;model/layer_8/Relu6)"

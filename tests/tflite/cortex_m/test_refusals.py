@@ -61,6 +61,7 @@ def test_an_operator_that_has_no_c_operator() -> None:
     [
         ("edgetpu-custom-op", "the file is compiled for an Edge TPU: give the file before that compiler"),
         ("XC_unaryi16", "the file is compiled for an XCORE: give the file before that compiler"),
+        ("FlexTensorListReserve", "convert the recurrent layer with a fixed batch size, and with `unroll=True`"),
         ("FlexMultinomial", "convert the model without `SELECT_TF_OPS`, or run the operator in the application"),
         ("PosenetDecoderOp", "run the custom operator in the application, before or behind the model"),
     ],

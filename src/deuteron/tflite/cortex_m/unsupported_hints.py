@@ -27,15 +27,20 @@ ALTERNATIVES: Mapping[str, str] = MappingProxyType(
 
 _BY_OPERATOR = {name: text for names, text in ALTERNATIVES.items() for name in names.split(", ")}
 _COMPILED = "the file is compiled for {}: give the file before that compiler"
-_FLEX = "convert the model without `SELECT_TF_OPS`, or run the operator in the application, before or behind the model"
+_BY_PREFIX = {
+    "edgetpu": _COMPILED.format("an Edge TPU"),
+    "XC_": _COMPILED.format("an XCORE"),
+    "FlexTensorList": "convert the recurrent layer with a fixed batch size, and with `unroll=True` if it is no LSTM",
+    "Flex": "convert the model without `SELECT_TF_OPS`, or run the operator in the application, before or behind the "
+    "model",
+}
 OTHER = "write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
 
 
 def hint_of(op: FlatOperator) -> str:
     """Return the hint for an operator that has no C operator."""
     if op.name == CUSTOM:
-        known = {"edgetpu": _COMPILED.format("an Edge TPU"), "XC_": _COMPILED.format("an XCORE"), "Flex": _FLEX}
-        return next((hint for prefix, hint in known.items() if op.custom_code.startswith(prefix)), HINT_CUSTOM)
+        return next((hint for prefix, hint in _BY_PREFIX.items() if op.custom_code.startswith(prefix)), HINT_CUSTOM)
     if op.name in _BY_OPERATOR:
         return f"instead of {op.name}: {_BY_OPERATOR[op.name]}"
     return OTHER
