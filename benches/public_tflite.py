@@ -75,13 +75,18 @@ def taken(path: Path, target: str, row: Row, count: int) -> tuple[list[list[Any]
     """Build the file and run it on this computer; the outputs of each sample."""
     from deuteron import api
     from deuteron.board import build_directory, image
+    from deuteron.errors import DeuteronError
 
     subject = api.subject(path, target=target)
     samples = subject.draw(count)
     outputs = [list(y) for y in subject.run(samples)]
     row["taken"] = True
-    bundle = image.bundle_of(build_directory.build_directory(path, target))
-    row["arena"] = sum(memory.bytes for memory in bundle.memories)
+    try:
+        bundle = image.bundle_of(build_directory.build_directory(path, target))
+    except DeuteronError as error:  # only the host runs it
+        row["board_refusal"] = first_lines(error)
+    else:
+        row["arena"] = sum(memory.bytes for memory in bundle.memories)
     return outputs, samples
 
 

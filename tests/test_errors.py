@@ -36,6 +36,7 @@ def test_exit_codes() -> None:
         "DeuteronError": 1,
         "InputError": 1,
         "OptionError": 2,
+        "MissingOperatorError": 1,
         "UnsupportedError": 1,
         "CapacityError": 1,
         "BoardError": 1,
@@ -68,6 +69,16 @@ def test_what_is_refused_alike_is_named_once() -> None:
         "    hint: do d\n"
         "  net.py:6: `a` has no b"
     )
+
+
+def test_turns_of_a_loop_are_named_once() -> None:
+    turns = [UnsupportedError(f"weights `w/{turn}` are int4", where="op 2 of subgraph 1") for turn in range(3)]
+    others = [UnsupportedError(f"weights `w/{turn}` are int4", where=f"op {turn}") for turn in range(2)]
+    assert all_refused([*turns, *others]).message.splitlines()[1:] == [
+        "  op 2 of subgraph 1: weights `w/0` are int4, 3 times",
+        "  op 0: weights `w/0` are int4",
+        "  op 1: weights `w/1` are int4",
+    ]
 
 
 def test_long_names_lose_their_middle():

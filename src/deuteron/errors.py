@@ -2,12 +2,14 @@
 
 import errno
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Self
 
 _LONG_NAME = re.compile(r"(\S{28})\S{5,}(\S{29})")
+
+_TURN = re.compile(r"/\d+(?=`)")
+"""End of the name of a tensor in one turn of an unrolled loop."""
 
 WHERE = -1
 """Key of `DeuteronError.operators` for the operator that `where` names."""
@@ -73,10 +75,15 @@ class UnsupportedError(DeuteronError):
     """The model needs something that is not supported."""
 
 
+class MissingOperatorError(UnsupportedError):
+    """Nothing on the target computes the operator, in whatever types."""
+
+
 def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
     """Return one error for all unsupported operators, each with its place, and with its hint if hints differ.
 
-    Operators with the same place and reason, such as a line in a loop, are listed once, with their number.
+    Operators with the same place and reason, such as those of a loop's turns, are listed once, with their number. The
+    error is a MissingOperatorError if all are.
     """
     if len(refused) == 1:
         return refused[0]
@@ -84,17 +91,21 @@ def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
     lines = [f"{len(refused)} operators cannot be compiled:"]
     operators: dict[int, int] = {}
     for hint in hints:
-        counts = Counter(
-            (error.where, error.message, error.operators.get(WHERE)) for error in refused if error.hint == hint
-        )
-        for (where, message, operator), count in counts.items():
+        alike: dict[tuple[str | None, str, int | None], list[UnsupportedError]] = {}
+        for error in (error for error in refused if error.hint == hint):
+            key = error.where, _TURN.sub("", error.message), error.operators.get(WHERE)
+            alike.setdefault(key, []).append(error)
+        for (where, _, operator), errors in alike.items():
             place = f"{where}: " if where else ""
             if operator is not None:
                 operators[len(lines)] = operator
-            lines.append(f"  {place}{message}{f', {count} times' if count > 1 else ''}")
+            times = f", {len(errors)} times" if len(errors) > 1 else ""
+            lines.append(f"  {place}{errors[0].message}{times}")
         if hint and len(hints) > 1:
             lines.append(f"    hint: {hint}")
-    return UnsupportedError("\n".join(lines), hint=None if len(hints) > 1 else refused[0].hint, operators=operators)
+    is_missing = all(isinstance(error, MissingOperatorError) for error in refused)
+    kind = MissingOperatorError if is_missing else UnsupportedError
+    return kind("\n".join(lines), hint=None if len(hints) > 1 else refused[0].hint, operators=operators)
 
 
 class CapacityError(DeuteronError):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.tflite.cortex_m import signal_models
+from tests.tflite.cortex_m.detection_models import detection
 from tests.tflite.cortex_m.recurrent_models import MODELS
 
 from deuteron.errors import InputError
@@ -26,3 +27,14 @@ def test_the_signal_library_of_tflite_micro_is_refused() -> None:
     with pytest.raises(InputError, match="LiteRT has no SignalWindow") as caught:
         Litert(encode(source))
     assert caught.value.hint == "only TFLite Micro has it; run the file without a comparison with LiteRT"
+
+
+def test_detections_behind_the_last_are_zero() -> None:
+    source = detection("FLOAT32")(np.random.default_rng(0))
+    litert = Litert(encode(source))
+    boxes, scores = (source.tensors[i].shape for i in source.inputs)
+    *_, first = litert.run([np.zeros(boxes, np.float32), np.ones(scores, np.float32)])
+    *values, count = litert.run([np.zeros(boxes, np.float32), np.zeros(scores, np.float32)])
+    assert first.any()
+    assert not count.any()
+    assert not any(y.any() for y in values), "LiteRT leaves those of the run before"

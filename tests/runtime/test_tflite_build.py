@@ -9,14 +9,16 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from tests.npu.neutron.tflite.partitioned_files import SHAPE, Net
+from tests.tflite.stateful import StatefulNet
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite_partitioner import convert_mixed
-from deuteron.runtime import tflite_build, tflite_calls, tflite_model
+from deuteron.runtime import pte, tflite_build, tflite_calls, tflite_model
 from deuteron.runtime.host import HostRunner
+from deuteron.runtime.litert import Litert
 from deuteron.runtime.pte_writer import Call
 from deuteron.runtime.tflite_build import build_of
 from deuteron.runtime.tflite_calls import call_of
@@ -332,6 +334,39 @@ def test_state_that_the_npu_would_part_is_refused():
         with pytest.raises(UnsupportedError) as caught:
             MixedProgram(converted.converted)
         assert caught.value.message == f"{refused} keep state, and the NPU runs between them; LiteRT would part them"
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_host_keeps_variables_beside_operators_of_litert(tmp_path: Path, is_whole: bool):
+    net = StatefulNet()
+    x, total = net.input((1, 8)), net.variable("total", np.full((1, 8), 5, np.int8))
+    y = net.add("MINIMUM", [x, net.read(total, (1, 8))], (1, 8))
+    net.assign(total, y)
+    net.outputs.append(y if is_whole else net.add("DEQUANTIZE", [net.add("ABS", [y], (1, 8))], (1, 8), "FLOAT32"))
+    source = tmp_path / "net.tflite"
+    source.write_bytes(net.file())
+    samples = [(sample,) for sample in np.random.default_rng(0).integers(-128, 128, (4, 1, 8), np.int8)]
+    for resets in (None, (0, 2)):
+        subject = TfliteOnHost(source, "imxrt700")
+        assert (len(subject.model.inputs), len(subject.model.outputs)) == (1, 1)
+        subject.resets = resets
+        litert = Litert(net.file())
+        for i, (sample, ours) in enumerate(zip(samples, subject.run(samples), strict=True)):
+            if resets is None or i in resets:
+                litert.reset()
+            np.testing.assert_array_equal(ours[0], litert.run(sample)[0])
+        assert subject.compare(samples).passed
+
+
+def test_every_output_of_an_operator_without_a_call_is_written(tmp_path: Path):
+    net = Net()
+    net.parts("TOPK_V2", net.real(net.relu(0)), net.constant((8,), ()), sizes=(8, 8), **FLOATS)
+    values, indices = net.operators[-1].outputs
+    net.tensors[indices] = replace(net.tensors[indices], dtype="INT32")
+    source = tmp_path / "net.tflite"
+    source.write_bytes(net.data(values, indices))
+    _, files = build_of(source, "imxrt700")
+    pte.read(files[PROGRAM])  # which refuses values that are read before they are written
 
 
 def test_a_program_that_contradicts_itself_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ import pytest
 from tests.tflite.test_normalize import Net
 
 from deuteron.builds.options import Activations, BuildOptions
-from deuteron.errors import InputError, MissingToolError, OptionError, UnsupportedError
+from deuteron.errors import InputError, MissingOperatorError, MissingToolError, OptionError, UnsupportedError
 from deuteron.runtime import tflite_build, tflite_quantize
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_quantize import has_float_layers, quantized
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import Encoder, encode
-from deuteron.tflite.flat_model import FlatModel, FlatTensor
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
 
 RNG = np.random.default_rng(0)
@@ -80,16 +80,29 @@ def test_quantized_files_are_told_from_float_ones() -> None:
 def test_a_float_file_that_a_target_refuses_has_the_way_out(tmp_path: Path) -> None:
     net = Net()
     x, y = net.tensor((1, 4, 4, 1), "FLOAT32"), net.tensor((1, 4, 4, 2), "FLOAT32")
-    w = net.tensor((2, 1, 1, 1), "FLOAT32", None, np.ones(2, np.float32).tobytes())
+    w = net.tensor((2, 1, 1, 1), "INT8", Quant((0.5,), (0,)), bytes(2))
     b = net.tensor((2,), "FLOAT32", None, np.ones(2, np.float32).tobytes())
     options = {"Padding": 1, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
     net.op("CONV_2D", [x, w, b], [y], "Conv2DOptions", **options)
-    y = net.op("MATRIX_DIAG", [y], [net.tensor((1, 4, 4, 2), "FLOAT32")])
     path = tmp_path / "net.tflite"
     path.write_bytes(encode(net.model([x], [y])))
-    with pytest.raises(UnsupportedError, match="no C operator computes it") as caught:
+    with pytest.raises(UnsupportedError, match="dynamic range") as caught:
         tflite_build.build_of(path, "cortex-m55")
     assert caught.value.hint == tflite_quantize.HINT
+
+
+def test_quantization_is_no_way_out_where_an_operator_is_missing(tmp_path: Path) -> None:
+    layer = dense()
+    y, number = layer.outputs[0], len(layer.tensors)
+    tensors = (*layer.tensors, *(replace(layer.tensors[y], name=name, data=None) for name in ("p", "q")))
+    powers = (FlatOperator("POW", (y, y), (number,)), FlatOperator("POW", (number, y), (number + 1,)))
+    path = tmp_path / "net.tflite"
+    path.write_bytes(
+        encode(replace(layer, tensors=tensors, operators=(*layer.operators, *powers), outputs=(number + 1,)))
+    )
+    with pytest.raises(MissingOperatorError, match="2 operators cannot be compiled") as caught:
+        tflite_build.build_of(path, "cortex-m55")
+    assert caught.value.hint == "instead of POW: MUL for whole exponents, SQRT or RSQRT for halves"
 
 
 def test_weights_with_a_scale_for_each_block_are_refused(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.tflite.cortex_m.detection_models import detection
 
-from deuteron.errors import FormatError, InputError, UnsupportedError
+from deuteron.errors import FormatError, InputError, MissingOperatorError, UnsupportedError
 from deuteron.npu.neutron.convert import convert
 from deuteron.runtime.litert import Litert
+from deuteron.tflite.custom_options import DETECTION
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
@@ -139,6 +141,30 @@ def test_shapes_that_contradict_each_other_are_refused() -> None:
         normal(model)
     assert caught.value.message == "[1, 4, 4, 2] and [3] are not broadcast together"
     assert caught.value.where == "op 0 ADD, output `t2`"
+
+
+def test_a_transposed_convolution_to_more_columns_than_its_operand_gives_is_refused() -> None:
+    net = Net()
+    weights = net.tensor((2, 1, 5, 3), data=bytes(30))
+    options = {"Padding": 1, "StrideW": 2, "StrideH": 1}
+    operands = [net.constant([1, 1, 16, 2]), weights, net.tensor((1, 1, 8, 3))]
+    y = net.op("TRANSPOSE_CONV", operands, [net.tensor((1, 1, 16, 2))], "TransposeConvOptions", **options)
+    model = net.model(operands[2:], [y])
+    with pytest.raises(InputError, match="computed_input_width"):
+        Litert(encode(model))
+    with pytest.raises(FormatError) as caught:
+        normal(model)
+    assert caught.value.message == "[1, 1, 16, 2] from [1, 1, 8, 3]; it takes [1, 6] rows and columns"
+
+
+def test_a_shape_that_depends_on_a_custom_operator_is_told() -> None:
+    net = Net()
+    spectrum = net.op("CUSTOM", [net.tensor((4,), "FLOAT32")], [net.tensor((), "FLOAT32")])
+    net.operators[0] = replace(net.operators[0], custom_code="Mfcc")
+    y = net.op("RESHAPE", [spectrum, net.constant([-1, 4])], [net.tensor((1, 4), "FLOAT32")])
+    with pytest.raises(MissingOperatorError, match="which the custom operator Mfcc computes") as caught:
+        normal(net.model([0], [y]))
+    assert caught.value.hint == "run the custom operator in the application, before or behind the model"
 
 
 def test_float16_weights_and_shape_arithmetic_are_computed() -> None:
@@ -324,6 +350,24 @@ def test_weights_with_a_scale_per_channel_are_dequantized() -> None:
     model = net.model([x], [y])
     found = normal(model)
     assert names(found.model) == ["FULLY_CONNECTED"]
+    need_same_outputs(model, found)
+
+
+def test_quantized_anchors_are_dequantized() -> None:
+    source = detection("FLOAT32")(np.random.default_rng(0))
+    boxes, scores, anchors = source.operators[0].inputs
+    number = len(source.tensors)
+    stored = FlatTensor("q", source.tensors[anchors].shape, "INT8", q(1 / 200, -100))
+    stored = replace(stored, data=np.random.default_rng(1).integers(-99, 127, stored.shape, np.int8).tobytes())
+    tensors = [*source.tensors, stored]
+    tensors[anchors] = replace(tensors[anchors], data=None)
+    operators = (
+        FlatOperator("DEQUANTIZE", (number,), (anchors,)),
+        replace(source.operators[0], inputs=(boxes, scores, anchors)),
+    )
+    model = replace(source, tensors=tuple(tensors), operators=operators)
+    found = normal(model)
+    assert [op.title for op in found.model.operators] == [DETECTION]
     need_same_outputs(model, found)
 
 

@@ -1,12 +1,13 @@
 """LiteRT's interpreter: runs TFLite files, or parts of them, with its reference kernels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import InputError, MissingToolError
+from deuteron.tflite.custom_options import DETECTION
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel
 from deuteron.tflite.signal_library import RULES as SIGNAL_LIBRARY
@@ -57,6 +58,7 @@ class Litert:
         decoded = decode(model, partial=True)
         _check_kernels(decoded)
         self.is_reference = all(op.name != "SUM" for op in decoded.operators)
+        self._detections = tuple(_detections(decoded))
         self._fresh: Callable[[], Any] = fresh
         self.reset()
 
@@ -68,20 +70,34 @@ class Litert:
             raise _refused(error) from error
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs, in the order of the main subgraph."""
+        """Return the outputs, in the order of the main subgraph; zeros behind the last detection.
+
+        LiteRT writes nothing there.
+        """
         interpreter = self._interpreter
         try:
             for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
                 interpreter.set_tensor(detail["index"], value)
             interpreter.invoke()
-            return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+            results = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
         except (RuntimeError, ValueError) as error:
             raise _refused(error) from error
+        for output, count in self._detections:
+            results[output][:, int(results[count].reshape(-1)[0]) :] = 0
+        return results
 
 
 def run(model: Buffer, inputs: Sequence[Array]) -> list[Array]:
     """Return the outputs of a TFLite model for one set of inputs; raises the errors of `Litert`."""
     return Litert(model).run(inputs)
+
+
+def _detections(model: FlatModel) -> Iterator[tuple[int, int]]:
+    """Yield the outputs of a model that have detections, and the output that has their number."""
+    at = {tensor: position for position, tensor in enumerate(model.outputs)}
+    for op in model.operators:
+        if op.title == DETECTION and op.outputs[3] in at:
+            yield from ((at[i], at[op.outputs[3]]) for i in op.outputs[:3] if i in at)
 
 
 def _check_kernels(model: FlatModel) -> None:

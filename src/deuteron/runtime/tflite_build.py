@@ -23,7 +23,7 @@ from deuteron.builds.manifest import (
     tflite_name,
 )
 from deuteron.builds.options import BuildOptions, TfliteOptions
-from deuteron.errors import OptionError, UnsupportedError, counted
+from deuteron.errors import MissingOperatorError, OptionError, UnsupportedError, counted
 from deuteron.npu.families import ETHOSU, NEUTRON, Family
 from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.tflite.float_edges import find_edges
@@ -113,6 +113,8 @@ def build_of(
         try:
             is_ethosu = isinstance(arch.npu, EthosU)
             made = _for_ethosu(source, arch, options, choose) if is_ethosu else _made(source, arch, options)
+        except MissingOperatorError:
+            raise  # quantization would not help
         except UnsupportedError as error:
             hint = tflite_quantize.hint(source, options.tflite.signature)
             if hint is None:

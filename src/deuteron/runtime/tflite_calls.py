@@ -58,7 +58,8 @@ def call_of(site: Site) -> Call:
         call = form.call(site)
     outputs = tuple(Ref(i) for i in op.outputs)
     inputs = (Ref(i) for i in op.inputs if i >= 0)
-    return call or Call(f"{NAMESPACE}::{op.title}.out", (*inputs, *outputs, outputs[-1]))  # it returns the last
+    result = outputs if len(outputs) > 1 else outputs[0]  # several are a list, as those of ExecuTorch's split
+    return call or Call(f"{NAMESPACE}::{op.title}.out", (*inputs, result, result))
 
 
 def on_boards() -> tuple[str, ...]:

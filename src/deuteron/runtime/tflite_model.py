@@ -32,7 +32,7 @@ from deuteron.tflite.control_flow import other_signatures, selected, unfolded
 from deuteron.tflite.cortex_m.dead_channels import RemovedChannels, without_dead_channels
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
+from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor, State
 from deuteron.tflite.normalize import normalized, with_shapes, with_unique_names
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
@@ -60,6 +60,7 @@ class TfliteModel:
         vela: Vela's result for an Ethos-U, None for a file that it has not compiled.
         mixed: the compiler's result for a file with operators for the CPU too, None for others.
         program: runs a converted file that also has operators for the CPU, None for others.
+        states: the file's variables, whose values before and after a run are the last inputs and outputs.
     """
 
     source: Buffer
@@ -71,6 +72,14 @@ class TfliteModel:
     vela: VelaProgram | None = None
     mixed: Mixed | None = None
     program: MixedProgram | None = None
+    states: tuple[State, ...] = ()
+
+    @property
+    def initial(self) -> list[Array]:
+        """The values of the variables before the first run."""
+        ends = self.inputs[len(self.inputs) - len(self.states) :]
+        values = zip(self.states, ends, strict=True)
+        return [np.frombuffer(state.initial, info.dtype).reshape(info.shape) for state, info in values]
 
     @property
     def stored(self) -> tuple[tuple[FlatTensor, ...], tuple[FlatTensor, ...]]:
@@ -140,8 +149,10 @@ def load(
         conversion = convert_most(data, target, options)
         if isinstance(conversion, Mixed):
             program = MixedProgram(conversion.converted)
-            return replace(_loaded(data, model, None, None), mixed=conversion, program=program)
-        return _loaded(data, model, conversion.container, conversion)
+            made = replace(_loaded(data, model, None, None), mixed=conversion, program=program)
+        else:
+            made = _loaded(data, model, conversion.container, conversion)
+        return replace(made, states=prepared.model.states)
 
 
 def check_compiled(options: TfliteOptions, memory: MemoryOptions = MemoryOptions()) -> None:

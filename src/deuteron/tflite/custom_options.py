@@ -6,6 +6,7 @@ from typing import Any, cast
 from flatbuffers import flexbuffers  # pyright: ignore[reportMissingTypeStubs]
 
 DETECTION = "TFLite_Detection_PostProcess"
+HINT_CUSTOM = "run the custom operator in the application, before or behind the model"
 """The custom operator behind the detection models of TensorFlow's Object Detection API."""
 
 CIRCULAR_BUFFER = "CIRCULAR_BUFFER"

@@ -195,7 +195,7 @@ class Decoder:
         if len(subgraphs) != 1 and not self.partial:
             raise UnsupportedError(
                 f"the TFLite model has {len(subgraphs)} subgraphs instead of 1",
-                hint="control flow and several signatures cannot be compiled; export one plain forward function",
+                hint="choose one signature with `--signature NAME`, or export one plain forward function",
             )
         graph = subgraphs[subgraph]
         tensors = tuple(self.tensor(t, i) for i, t in enumerate(graph.children("Tensors")))

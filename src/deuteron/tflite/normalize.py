@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import FormatError, InputError, UnsupportedError
+from deuteron.errors import FormatError, InputError, MissingOperatorError, UnsupportedError
 from deuteron.tflite.constants import DTYPES, LIMIT, Array, values_of
+from deuteron.tflite.custom_options import DETECTION, HINT_CUSTOM
 from deuteron.tflite.encode import OPERATORS, TENSOR_TYPES, encode
 from deuteron.tflite.execution_order import check_order
 from deuteron.tflite.flat_model import (
+    CUSTOM,
     HINT_MALFORMED,
     NO_TENSOR,
     RUNS_SUBGRAPHS,
@@ -172,6 +174,8 @@ class _Pass:
     def __init__(self, model: FlatModel) -> None:
         self._model = model
         self._tensors, self._recorded = list[FlatTensor](), list[Shape]()
+        self._anchors = {i for op in model.operators if op.title == DETECTION for i in op.inputs[2:3]}
+        self._custom: dict[int, str] = {}
         self.notes: list[str] = []
         self.extend(model.tensors)
 
@@ -208,6 +212,9 @@ class _Pass:
         try:
             shapes = shapes_of(operands) if op.inputs[:1] != (NO_TENSOR,) else None
         except ShapeError as error:
+            if custom := next((self._custom[i] for i in op.inputs if i in self._custom), None):
+                message = f"the shape of its operand is not known, which the custom operator {custom} computes"
+                raise MissingOperatorError(message, where=where, hint=HINT_CUSTOM) from error
             raise FormatError(str(error), where=where, hint=HINT_MALFORMED) from error
         except NotConstantError:
             shapes = None
@@ -244,6 +251,7 @@ class _Pass:
     def _set_shapes(self, op: FlatOperator, operands: Operands, shapes: Sequence[Shape] | None) -> None:
         """Give the outputs the shapes that the inputs give them; those of the file where no rule knows better."""
         if shapes is None:
+            self._custom |= dict.fromkeys(op.outputs if op.name == CUSTOM else (), op.title)
             for index in op.outputs if op.name not in RUNS_SUBGRAPHS else ():
                 if self._tensors[index].is_open:
                     raise unknown_shape(self._tensors[index].name)
@@ -272,8 +280,8 @@ class _Pass:
         if not any(t.quant for t in outputs) and not quants:
             return True
         same = {t.quant for t in outputs}
-        if op.name == "DEQUANTIZE" and all(q.axis is not None for q in quants):
-            return True  # weights of a channel each; no kernel has more than one scale
+        if op.name == "DEQUANTIZE" and (op.outputs[0] in self._anchors or all(q.axis is not None for q in quants)):
+            return True  # weights of a channel each; no kernel has more than one scale, and detections need constants
         return op.name == "SHAPE" or (op.name in _MOVES and same == quants and all(q and q.axis is None for q in same))
 
     def _fold(self, op: FlatOperator) -> bool:
@@ -432,9 +440,9 @@ def bias_without_type(op: FlatOperator, tensors: Sequence[FlatTensor]) -> FlatTe
 
 
 def _dequantized(tensor: FlatTensor) -> list[Array] | None:
-    """The numbers that a constant with scales per channel stands for; None for other tensors."""
+    """The numbers that a quantized constant stands for; None for other tensors."""
     values = _values(tensor)
-    if values is None or tensor.quant is None or tensor.quant.axis is None:
+    if values is None or tensor.quant is None:
         return None
     sizes = [-1 if axis == tensor.quant.axis else 1 for axis in range(values.ndim)]
     scales, zero_points = (np.reshape(each, sizes) for each in (tensor.quant.scales, tensor.quant.zero_points))

@@ -111,6 +111,12 @@ def _transpose_conv(operands: Operands) -> list[Shape]:
     filters, source = _ranked(operands.shapes[1], 4), _ranked(operands.shapes[2], 4)
     if (source[0], source[3], filters[0]) != (shape[0], filters[3], shape[3]):
         raise ShapeError(f"{list(source)} by filters of {list(filters)} to {list(shape)}")
+    read = tuple(
+        _window(size, reach, operands.option(f"Stride{side}"), 1, operands.option("Padding"))
+        for size, reach, side in ((shape[1], filters[1], "H"), (shape[2], filters[2], "W"))
+    )
+    if read != source[1:3]:
+        raise ShapeError(f"{list(shape)} from {list(source)}; it takes {list(read)} rows and columns")
     return [shape]
 
 

@@ -5,11 +5,9 @@ import pytest
 from tests.tflite.graph_check import built
 
 from deuteron.runtime.litert import Litert
-from deuteron.tflite.custom_options import DETECTION
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.views.compare.litert_values import (
-    as_written,
     float_bound,
     float_steps,
     is_float_function,
@@ -17,15 +15,6 @@ from deuteron.views.compare.litert_values import (
 )
 from deuteron.views.compare.result_counts import Array
 from deuteron.views.compare.tflite_operators import TensorResult
-
-
-def test_detections_behind_the_last_are_zero() -> None:
-    op = FlatOperator(CUSTOM, (), (0, 1, 2, 3), custom_code=DETECTION)
-    model = FlatModel("net", (), (), (3, 1), (op,))
-    values = [np.array([2], np.float32), np.array([[1, 2, 7, 7]], np.float32)]
-    count, classes = as_written(model, model.outputs, values)
-    assert (count.tolist(), classes.tolist()) == ([2], [[1, 2, 0, 0]])
-    assert values[1].tolist() == [[1, 2, 7, 7]]
 
 
 def test_float_functions_are_compared_in_steps_of_float32() -> None:

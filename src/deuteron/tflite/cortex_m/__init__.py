@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.errors import FormatError, UnsupportedError
+from deuteron.errors import FormatError, MissingOperatorError, UnsupportedError
 from deuteron.tflite.cortex_m import (
     arithmetic,
     comparison,
@@ -29,6 +29,7 @@ from deuteron.tflite.cortex_m import (
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.operator_view import Site
+from deuteron.tflite.cortex_m.unsupported_hints import OTHER, hint_of
 from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel
 
 __all__ = [
@@ -70,8 +71,6 @@ _CONTRADICTIONS = (ArithmeticError, LookupError, TypeError, ValueError)
 """Errors of arrays for operands of unsuitable shapes, where `tflite.shapes` has no rule for the operator."""
 
 _HINT_CONTROL_FLOW = "export each branch as a model of its own, or compute both and choose with SELECT"
-_HINT_COMPILED = "the file is compiled for an Edge TPU: give the file before that compiler"
-_HINT_OPERATOR = "write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,8 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
     """Return the calls that compute an operator of a model; its uint8 tensors are int8 by now (`tflite.unsigned`).
 
     Raises:
-        UnsupportedError: the operator, or a type or form of its operands, has no C operator.
+        MissingOperatorError: the operator has no C operator.
+        UnsupportedError: a type or form of its operands has none.
         FormatError: its operands contradict each other.
     """
     site = Site(model, index)
@@ -105,16 +105,14 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
             what = "is computed at run time"
         raise site.unsupported(f"its condition {what}; {site.op.name} needs a constant condition", _HINT_CONTROL_FLOW)
     if lowering is None:
-        is_compiled = site.op.custom_code.startswith("edgetpu")
-        hint = _HINT_COMPILED if is_compiled else _HINT_OPERATOR
-        raise site.unsupported("no C operator computes it on a Cortex-M", hint)
+        raise MissingOperatorError("no C operator computes it on a Cortex-M", hint=hint_of(site.op), where=site.where)
     site.require(site.input(lowering.operand), *lowering.types, hint=lowering.hint)
     try:
         return lowering.lower(site)
     except UnsupportedError as error:
         if error.where is not None:
             raise
-        raise site.unsupported(error.message, error.hint or _HINT_OPERATOR) from error
+        raise site.unsupported(error.message, error.hint or OTHER) from error
     except _CONTRADICTIONS as error:
         message = "its operands contradict each other, or the shapes that the file records"
         raise FormatError(message, where=site.where, hint=HINT_MALFORMED) from error

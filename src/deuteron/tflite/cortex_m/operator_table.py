@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
 from deuteron.tflite.cortex_m import supported_operators
+from deuteron.tflite.cortex_m.unsupported_hints import ALTERNATIVES
 
 VELA = frozenset(
     name
@@ -41,25 +42,6 @@ VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "CIRCULAR_BUFFER", "READ_VARIABLE",
 FOLDED = ("RANGE", "RANK", "SHAPE")
 """Operators whose results are constants once shapes are known."""
 
-REWRITES: Mapping[str, str] = MappingProxyType(
-    {
-        "ATAN2": "compute the angle outside of the model",
-        "BIDIRECTIONAL_SEQUENCE_LSTM": "two layers of one direction, the second on a reversed sequence",
-        "CONV_3D": "CONV_2D for each slice, and ADD",
-        "FFT2D, RFFT2D, STFT": "compute the spectrum before the model",
-        "HASHTABLE, HASHTABLE_FIND, HASHTABLE_LOOKUP": "look words up outside of the model",
-        "LOCAL_RESPONSE_NORMALIZATION": "train with batch normalisation, which folds into layers",
-        "NON_MAX_SUPPRESSION_V4, NON_MAX_SUPPRESSION_V5": "TFLite_Detection_PostProcess, or code behind the model",
-        "ONE_HOT": "EQUAL with a constant range",
-        "POW": "MUL for whole exponents, SQRT or RSQRT for halves",
-        "REVERSE_SEQUENCE": "REVERSE_V2 of sequences of one length",
-        "SCATTER_ND": "SELECT_V2 with a constant mask",
-        "TOPK_V2": "ARG_MAX for the first; sort the others outside of the model",
-        "UNIQUE, WHERE": "the shape of the result depends on values; compute it outside of the model",
-    }
-)
-"""Alternatives to operators that no processor runs."""
-
 
 def markdown(neutron: Collection[str]) -> str:
     """Return the section of the page.
@@ -95,7 +77,7 @@ def _lines(neutron: Collection[str]) -> Iterator[str]:
     yield ""
     yield "| operator | write instead |"
     yield "|---|---|"
-    for name, rewrite in REWRITES.items():
+    for name, rewrite in ALTERNATIVES.items():
         yield f"| {name} | {rewrite} |"
 
 

@@ -1,11 +1,8 @@
-"""Values that LiteRT leaves open: its host's float functions, memory that it does not write, bytes behind a bias."""
-
-from collections.abc import Iterator, Mapping, Sequence
+"""Values that LiteRT leaves open: its host's float functions, bytes behind a bias."""
 
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.tflite.custom_options import DETECTION
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
 from deuteron.tflite.normalize import bias_without_type
@@ -68,26 +65,3 @@ def float_steps(ours: Array, theirs: Array, least: Array | float = 0.0) -> npt.N
     a, b = ours.astype(np.float32), theirs.astype(np.float32)
     step = np.spacing(np.maximum(np.minimum(np.abs(a), np.abs(b)), np.asarray(least, np.float32)))
     return np.abs(a.astype(np.float64) - b.astype(np.float64)) / step
-
-
-def written(model: FlatModel, values: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
-    """Yield the results of LiteRT's detections with zeros behind the last, where LiteRT writes nothing.
-
-    Args:
-        model: the file.
-        values: LiteRT's results by tensor.
-    """
-    for op in model.operators:
-        if op.title == DETECTION and op.outputs[3] in values:
-            count = int(values[op.outputs[3]].reshape(-1)[0])
-            for tensor in (i for i in op.outputs[:3] if i in values):
-                kept = values[tensor].copy()
-                kept[:, count:] = 0
-                yield tensor, kept
-
-
-def as_written(model: FlatModel, tensors: Sequence[int], results: Sequence[Array]) -> list[Array]:
-    """Return LiteRT's results of some tensors, with zeros where LiteRT writes nothing."""
-    values = dict(zip(tensors, results, strict=True))
-    values |= written(model, values)
-    return [values[tensor] for tensor in tensors]

@@ -30,7 +30,6 @@ from deuteron.tflite.rewrite import rewrite
 from deuteron.tflite.weight_decoding import with_decoded_weights
 from deuteron.views.compare.litert_values import (
     adds_in_other_order,
-    as_written,
     float_bound,
     float_steps,
     has_biases_without_type,
@@ -279,7 +278,7 @@ def compare(
             states = _initial(model, names)
             for litert in (whole, *(each.litert for each in alone if each.keeps_state)):
                 litert.reset()
-        wanted = as_written(model, model.own_outputs, whole.run(sample))
+        wanted = whole.run(sample)
         for result, y, theirs in zip(outputs, ours, wanted, strict=True):
             result.add(number, y, theirs)
         known = _with_views(model, names, {**values, **states}, sample)
@@ -289,7 +288,7 @@ def compare(
                 continue  # an NPU's compiler has given it other operands, or it has fewer channels
             inputs = [_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs]
             theirs = each.litert.run(inputs)
-            for i, y in zip(each.outputs, as_written(model, each.outputs, theirs), strict=True):
+            for i, y in zip(each.outputs, theirs, strict=True):
                 if _has(known, names[i], model.tensors[i]):
                     result = results[each.index, i]
                     least = smallest_steps_of(model.operators[each.index], inputs[0]) if result.is_float else None

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -189,12 +189,14 @@ class TfliteOnHost(OnHost):
 
     def __init__(self, path: Path, target: str, options: TfliteOptions = TfliteOptions()) -> None:
         self._model = tflite_model.load(path, target, tflite=options)
+        self._kept = self._model.initial
         self.is_compiled = self._model.conversion is None and self._model.mixed is None
 
     @property
     def model(self) -> tflite_model.TfliteModel:
-        """Return the inputs and outputs of the file."""
-        return self._model
+        """Return the inputs and outputs of the file, without its variables."""
+        given, own = (len(ends) - len(self._model.states) for ends in (self._model.inputs, self._model.outputs))
+        return replace(self._model, inputs=self._model.inputs[:given], outputs=self._model.outputs[:own])
 
     def check(self, reference: str | None) -> None:
         """Reject references that do not fit a TFLite file."""
@@ -212,12 +214,31 @@ class TfliteOnHost(OnHost):
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
         """Return a function that runs one sample."""
-        return self._model.run
+        return self._run
+
+    def _run(self, inputs: Sequence[Array]) -> list[Array]:
+        outputs = self._model.run([*inputs, *self._kept])
+        own = len(outputs) - len(self._kept)
+        self._kept = outputs[own:]
+        return outputs[:own]
+
+    def _with_variables(self, samples: Sequence[Sample]) -> Iterator[Sample]:
+        """Yield samples with the values of the variables before each."""
+        for i, sample in enumerate(samples):
+            if self.is_reset(i):
+                self.reset()
+            yield (*sample, *self._kept)
+            self._run(sample)
+
+    def reset(self) -> None:
+        """Give the variables their initial values."""
+        self._kept = self._model.initial
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """Compare the file with LiteRT, operator by operator."""
         from deuteron.views.compare import litert, tflite_partitioned
 
+        samples = [*self._with_variables(samples)]
         if self._model.mixed is not None:
             return tflite_partitioned.compare(self._model.source, self._model.mixed, samples, progress)
         return litert.compare(self._model, samples, progress)

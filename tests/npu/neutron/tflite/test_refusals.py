@@ -72,6 +72,11 @@ REFUSED: dict[str, tuple[Callable[[], FlatModel], type[DeuteronError], str]] = {
         UnsupportedError,
         "op 0 FULLY_CONNECTED, output `y`: float left in a partition: tensor `b` is FLOAT32",
     ),
+    "groups": (
+        lambda: with_tensor(model("CONV_2D"), "x", shape=(8, 6, 5, 6)),
+        UnsupportedError,
+        "op 0 CONV_2D, output `y`: 2 groups of 3 input channels; one group is allowed",
+    ),
     "bias type": (
         lambda: with_tensor(model("FULLY_CONNECTED"), "b", dtype="INT64"),
         UnsupportedError,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from deuteron.errors import counted
 from deuteron.npu.neutron.ir.ops import (
     AveragePool2D,
     Conv2D,
@@ -21,10 +22,14 @@ _STRIDE = ("StrideH", "StrideW")
 
 
 def conv_2d(site: Site) -> Op:
-    """Weights are symmetric and constant, per tensor or per output channel; the bias is INT32 or left out."""
+    """Weights are symmetric and constant, per tensor or output channel, in one group; the bias is INT32 or left out."""
     weights = site.input_tensor(1)
     stride, dilation = site.pair(*_STRIDE), site.pair(*_DILATION)
     pads = site.pads(site.image_size(1), stride, dilation)
+    site.image_size(0)
+    channels, read = site.input_tensor(0).shape[3], weights.shape[3]
+    if 0 < read < channels and channels % read == 0:
+        raise site.unsupported(f"{channels // read} groups of {counted(read, 'input channel')}; one group is allowed")
     return Conv2D(
         inputs=(site.operand(0), site.weights(), site.bias(2, weights.shape[0])),
         outputs=(site.output(),),
