@@ -1,12 +1,16 @@
 """Ranges of tensors of which the calibration has seen few values."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torchao.quantization.pt2e import HistogramObserver
 
 from deuteron import api
 from deuteron.builds.quality import decibels
 from deuteron.frontend import saved
+from deuteron.frontend.quantize import few_values
 
 
 class Head(nn.Module):
@@ -50,3 +54,40 @@ def test_new_samples_fit(figures: dict[int, tuple[float, float, float]]) -> None
 
 def test_bounded_results_stay_within_their_bounds(figures: dict[int, tuple[float, float, float]]) -> None:
     assert figures[1200][1] < figures[12][1] < 1.01 / 255
+
+
+class Limited(nn.Module):
+    """A product with a constant, and values with limits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors = nn.Parameter(torch.linspace(-3, 3, 10))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x * self.factors, x.clamp(min=-0.1), x.clamp(-9, 9), nn.functional.hardtanh(x, -9, 0.1)
+
+
+def test_constants_and_limits() -> None:
+    model: Any = torch.export.export(Limited(), (torch.zeros(1, 10),)).module()
+    for node in [*model.graph.nodes]:
+        if isinstance(node.meta.get("val"), Tensor):
+            model.add_submodule(f"{node.name}_range", HistogramObserver(dtype=torch.int8))
+            with model.graph.inserting_after(node):
+                observed = model.graph.call_module(f"{node.name}_range", (node,))
+            node.replace_all_uses_with(observed, lambda user, observed=observed: user is not observed)
+    model.recompile()
+    for sample in torch.randn(12, 1, 10, generator=torch.Generator().manual_seed(1)):
+        model(sample)
+
+    def ends(name: str) -> tuple[float, float]:
+        observer: Any = getattr(model, f"{name}_range")
+        return float(observer.min_val), float(observer.max_val)
+
+    least, most = ends("x")
+    few_values.widen(model)
+    assert ends("factors") == pytest.approx((-3, 3), abs=0.01)  # their range is known
+    assert ends("x")[1] > 1.2 * most
+    assert ends("clamp") == pytest.approx((-0.1, ends("x")[1]), abs=0.01)
+    assert ends("clamp_1") == pytest.approx(ends("x"), abs=0.01)
+    assert ends("hardtanh") == pytest.approx((ends("x")[0], 0.1), abs=0.01)
+    assert ends("x")[0] < 1.2 * least

@@ -24,9 +24,10 @@ Bounds = tuple[float, float]
 _BOUNDS: dict[str, Bounds] = {
     **dict.fromkeys(("hardsigmoid", "sigmoid", "softmax", "_softmax"), (0.0, 1.0)),
     **dict.fromkeys(("cos", "sign", "sin", "softsign", "tanh"), (-1.0, 1.0)),
-    **dict.fromkeys(("clamp", "hardtanh", "relu6"), (0.0, 0.0)),  # which are as measured
+    "hardtanh": (-1.0, 1.0),
+    "relu6": (0.0, 6.0),
 }
-"""The least and the largest result of operators."""
+"""The least and the largest result of operators, unless their arguments say otherwise."""
 _KEEP = STILL | {"amax", "amin", "avg_pool2d", "constant_pad_nd", "max_pool1d", "max_pool2d", "mean", "pad"}
 """Operators whose results are within the bounds of their operands."""
 
@@ -37,7 +38,11 @@ def widen(model: fx.GraphModule) -> None:
     places: dict[Any, list[fx.Node]] = {}
     for node in model.graph.nodes:
         operator, operands = called(node), node.all_input_nodes
-        if operator in _BOUNDS:
+        if node.op == "get_attr":
+            bounds[node] = 0.0, 0.0  # a constant has no other values than the measured ones
+        elif operator in {"clamp", "hardtanh"}:
+            bounds[node] = _limits(node)
+        elif operator in _BOUNDS:
             bounds[node] = _BOUNDS[operator]
         elif (operator in _KEEP or node.op == "call_module") and all(one in bounds for one in operands):
             bounds[node] = _joined([bounds[one] for one in operands])
@@ -50,6 +55,16 @@ def widen(model: fx.GraphModule) -> None:
             factor = math.sqrt(math.log(ENOUGH) / math.log(count))
             limits = [bounds.get(node, (-math.inf, math.inf)) for node in nodes]
             replace_observer(model, observer, _widened(observer, factor, _joined(limits)))
+
+
+def _limits(node: fx.Node) -> Bounds:
+    """Return the bounds of a clamp's results; infinite for a limit that it lacks, or that is a tensor."""
+    low, high = _BOUNDS.get(called(node), (-math.inf, math.inf))
+    given: list[Any] = [*node.args[1:], None, None]
+    return (
+        float(given[0]) if isinstance(given[0], int | float) else low,
+        float(given[1]) if isinstance(given[1], int | float) else high,
+    )
 
 
 def _joined(bounds: list[Bounds]) -> Bounds:
