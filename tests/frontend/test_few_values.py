@@ -1,5 +1,6 @@
 """Ranges of tensors of which the calibration has seen few values."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,20 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[float, 
     return found
 
 
+def test_new_samples_fit_in_int16(tmp_path: Path) -> None:
+    samples = [(x,) for x in torch.randn(12, 1, 8, generator=torch.Generator().manual_seed(1))]
+    fresh = torch.randn(200, 1, 8, generator=torch.Generator().manual_seed(2))
+    options = api.BuildOptions(activations=api.Activations.INT16)
+    api.build(
+        Head().eval(), samples[0], target="cortex-m55", calibration=samples, output=tmp_path / "build", options=options
+    )
+    with torch.no_grad():
+        wanted = torch.cat([Head()(x)[0] for x in fresh])
+    ours = [torch.tensor(y) for y, _ in api.run_each(tmp_path / "build", [(x.numpy(),) for x in fresh])]
+    noise = (torch.cat(ours) - wanted).square().sum()
+    assert decibels(float(wanted.square().sum()), float(noise)) > 30  # 23.3 with the ranges as measured
+
+
 def test_new_samples_fit(figures: dict[int, tuple[float, float, float]]) -> None:
     assert figures[12][2] > 25  # 18.3 with the ranges as measured
     assert 0.7 < figures[12][0] / figures[1200][0] < 1.2
@@ -74,7 +89,8 @@ def test_constants_and_limits() -> None:
             model.add_submodule(f"{node.name}_range", HistogramObserver(dtype=torch.int8))
             with model.graph.inserting_after(node):
                 observed = model.graph.call_module(f"{node.name}_range", (node,))
-            node.replace_all_uses_with(observed, lambda user, observed=observed: user is not observed)
+            node.replace_all_uses_with(observed)
+            observed.args = (node,)
     model.recompile()
     for sample in torch.randn(12, 1, 10, generator=torch.Generator().manual_seed(1)):
         model(sample)
@@ -84,7 +100,7 @@ def test_constants_and_limits() -> None:
         return float(observer.min_val), float(observer.max_val)
 
     least, most = ends("x")
-    few_values.widen(model)
+    few_values.widen(model, 12)
     assert ends("factors") == pytest.approx((-3, 3), abs=0.01)  # their range is known
     assert ends("x")[1] > 1.2 * most
     assert ends("clamp") == pytest.approx((-0.1, ends("x")[1]), abs=0.01)
