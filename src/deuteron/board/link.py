@@ -224,7 +224,7 @@ def _overflow(bundle: Bundle, board: Board, options: FirmwareOptions, regions: S
     small = [region for region in regions if region.used > region.size]
     listed = "".join(f"\n  {r.name} required: {r.used:,} B of {r.size:,} B" for r in small)
     blocks = (block for delegate in bundle.delegates for block in delegate.partition.blocks)
-    held = sum(len(block.data) for block in blocks if block.is_weights) + sum(map(len, bundle.constants))
+    held = sum(map(len, {*bundle.constants, *(block.data for block in blocks if block.is_weights)}))  # equal ones once
     arenas = sum(memory.bytes for memory in bundle.memories)
     ways = ["use a board with more memory", "make the model smaller"]
     if options.weights is not Weights.AUTO:

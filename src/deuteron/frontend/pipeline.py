@@ -399,8 +399,7 @@ class Flow:
         ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.on_step("calibrate")
-            calibrate(model, self.calibration())
-            few_values.widen(model)
+            few_values.widen(model, calibrate(model, self.calibration()))
             if self.options.activations is Activations.INT8 and self.train is None:
                 saturation.narrow(model)
             bias_scales.widen(model)

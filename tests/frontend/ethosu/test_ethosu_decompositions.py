@@ -251,6 +251,11 @@ def test_cumsum_is_written_as_linear_layers(shape: tuple[int, ...], dim: int, pr
     assert found.count(aten.linear.default) == products
 
 
+def test_cumsum_with_an_integer_result_is_kept() -> None:
+    found = rewritten(Call(lambda x: (3 * x).cumsum(0, dtype=torch.int32)), (6,), decompositions.write)
+    assert aten.cumsum.default in found
+
+
 class Sums(nn.Module):
     """A cumsum of a lookup table, and a log-softmax over a wide range."""
 

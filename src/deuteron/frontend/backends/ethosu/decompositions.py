@@ -204,7 +204,7 @@ def _cumsum(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """
     x, dim = cast("tuple[fx.Node, int]", node.args[:2])
     value = x.meta["val"]
-    if not value.is_floating_point() or not value.dim():
+    if not value.dim() or not (value.is_floating_point() and node.meta["val"].is_floating_point()):
         return None
     if dim in (-1, value.dim() - 1):
         return _running_sums(model, node, x)

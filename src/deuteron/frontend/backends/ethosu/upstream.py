@@ -277,7 +277,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
     with (
         integers.exact(),
         upstream_caches.annotating(),
-        replaced(private_apis.ARM_EQUAL_USERS, _told_apart),
+        replaced(private_apis.ARM_EQUAL_USERS, _with_metadata),
         replaced(private_apis.ARM_TO_TOSA, lambda _: to_tosa_),
         replaced(private_apis.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):
@@ -349,8 +349,8 @@ def handle_map(partition: EthosUPartition) -> dict[Any, tuple[int, ...]]:
 _METADATA = ("input_qparams", "output_qparams", "float_alpha", "float_scale", "float_input_scale")
 
 
-def _told_apart(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
-    """Keep operators apart that have the same input and arguments but other metadata: the backend merges equal ones.
+def _with_metadata(signature: Callable[..., tuple[Any, ...] | None]) -> Callable[..., tuple[Any, ...] | None]:
+    """Add an operator's metadata to its signature: the backend merges operators with equal signatures.
 
     The metadata are the quantization, and the parameters of functions of the ELU family.
     """
