@@ -388,7 +388,7 @@ class Flow:
         """The model with observers, which have seen the calibration batches."""
         # Here, because torchao is not quiet when it is loaded.
         from deuteron.frontend.quality.float_model import without_observers
-        from deuteron.frontend.quantize import few_values, saturation
+        from deuteron.frontend.quantize import saturation
         from deuteron.frontend.quantize.calibration import calibrate, observe_integers, observe_whole
         from deuteron.frontend.quantize.variables import share_scales
 
@@ -399,7 +399,7 @@ class Flow:
         ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.on_step("calibrate")
-            few_values.widen(model, calibrate(model, self.calibration()))
+            calibrate(model, self.calibration())
             if self.options.activations is Activations.INT8 and self.train is None:
                 saturation.narrow(model)
             bias_scales.widen(model)

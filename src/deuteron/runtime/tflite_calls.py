@@ -56,9 +56,11 @@ def call_of(site: Site) -> Call:
     if form is not None:
         site.check_form(form.inputs, form.outputs)
         call = form.call(site)
-    outputs = tuple(Ref(i) for i in op.outputs)
+    outputs: tuple[Ref, ...] = tuple(Ref(i) for i in op.outputs)
     inputs = (Ref(i) for i in op.inputs if i >= 0)
-    result = outputs if len(outputs) > 1 else outputs[0]  # several are a list, as those of ExecuTorch's split
+    result = (
+        outputs if len(op.outputs) > 1 else next(iter(outputs))
+    )  # several are a list, as those of ExecuTorch's split
     return call or Call(f"{NAMESPACE}::{op.title}.out", (*inputs, result, result))
 
 

@@ -36,7 +36,9 @@ def gather(model: fx.GraphModule, softmax: fx.Node) -> fx.Node | None:
     parts = [node for node, addend in masks.items() if bool((addend <= LEAST).any())]
     if parts in ([], [scores]):
         return None
-    hidden = {node: torch.zeros(addend.shape).masked_fill(addend <= LEAST, -torch.inf) for node, addend in masks.items()}
+    hidden = {
+        node: torch.zeros(addend.shape).masked_fill(addend <= LEAST, -torch.inf) for node, addend in masks.items()
+    }
     left_out = _run(region, hidden, lambda leaf: torch.zeros(leaf.meta["val"].shape))[scores].isneginf()
     if left_out.all(dim).any():
         return None  # the shares of such a row depend on the numbers

@@ -54,17 +54,21 @@ def count(result: Counted, steps: Steps) -> None:
 
 @dataclass(slots=True)
 class BestScores:
-    """Rows of an output whose largest value is at the same index as LiteRT's; rows of one value do not count."""
+    """Rows of an output whose largest value, or one of equal ones, is at the index of LiteRT's.
+
+    Outputs of more than two dimensions and rows of one value do not count.
+    """
 
     same: int = 0
     rows: int = 0
 
     def add(self, ours: Array, theirs: Array) -> None:
         """Count the rows of one sample."""
-        if ours.ndim and ours.shape[-1] > 1:
-            places = [side.reshape(-1, ours.shape[-1]).argmax(axis=-1) for side in (ours, theirs)]
-            self.same += int(np.count_nonzero(places[0] == places[1]))
-            self.rows += places[0].size
+        if 0 < ours.ndim <= 2 and ours.shape[-1] > 1:
+            rows, others = (side.reshape(-1, ours.shape[-1]) for side in (ours, theirs))
+            best = np.take_along_axis(rows, others.argmax(axis=-1, keepdims=True), axis=-1)
+            self.same += int(np.count_nonzero(best == rows.max(axis=-1, keepdims=True)))
+            self.rows += len(rows)
 
     @property
     def text(self) -> str:
