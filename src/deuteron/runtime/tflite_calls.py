@@ -60,7 +60,7 @@ def call_of(site: Site) -> Call:
     inputs = (Ref(i) for i in op.inputs if i >= 0)
     result = (
         outputs if len(op.outputs) > 1 else next(iter(outputs))
-    )  # several are a list, as those of ExecuTorch's split
+    )
     return call or Call(f"{NAMESPACE}::{op.title}.out", (*inputs, result, result))
 
 
