@@ -58,9 +58,7 @@ def call_of(site: Site) -> Call:
         call = form.call(site)
     outputs: tuple[Ref, ...] = tuple(Ref(i) for i in op.outputs)
     inputs = (Ref(i) for i in op.inputs if i >= 0)
-    result = (
-        outputs if len(op.outputs) > 1 else next(iter(outputs))
-    )
+    result = outputs if len(op.outputs) > 1 else next(iter(outputs))
     return call or Call(f"{NAMESPACE}::{op.title}.out", (*inputs, result, result))
 
 
