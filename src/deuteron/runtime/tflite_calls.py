@@ -56,10 +56,12 @@ def call_of(site: Site) -> Call:
     if form is not None:
         site.check_form(form.inputs, form.outputs)
         call = form.call(site)
-    outputs: tuple[Ref, ...] = tuple(Ref(i) for i in op.outputs)
-    inputs = (Ref(i) for i in op.inputs if i >= 0)
-    result = outputs if len(op.outputs) > 1 else next(iter(outputs))
-    return call or Call(f"{NAMESPACE}::{op.title}.out", (*inputs, result, result))
+    if call is not None:
+        return call
+    inputs, outputs = [Ref(i) for i in op.inputs if i >= 0], [Ref(i) for i in op.outputs]
+    # Several results are a list, as those of ExecuTorch's split.
+    result = tuple(outputs) if len(outputs) > 1 else outputs[0]
+    return Call(f"{NAMESPACE}::{op.title}.out", (*inputs, result, result))
 
 
 def on_boards() -> tuple[str, ...]:

@@ -181,7 +181,7 @@ ARM_SHARED_SCALES = PrivateName(
 ARM_EQUAL_USERS = PrivateName(
     "executorch.backends.transforms.fuse_duplicate_users_pass",
     "FuseDuplicateUsersPass._build_user_signature",
-    "keeps operators apart whose scales or numbers differ",
+    "keeps operators apart whose quantization or parameters differ",
 )
 ARM_INT64 = PrivateName(
     "executorch.backends.arm._passes.insert_int32_casts_after_int64_placeholders",
