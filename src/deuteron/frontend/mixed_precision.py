@@ -163,11 +163,12 @@ def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) 
 
     from deuteron.frontend.quality.float_model import without_observers
     from deuteron.frontend.quality.measure import measure
+    from deuteron.frontend.quantize import few_values
     from deuteron.frontend.quantize.calibration import calibrate, observe_integers
 
     prepared = prepare_pt2e(model, quantizer)
     observe_integers(prepared)
-    calibrate(prepared, batches)
+    few_values.widen(prepared, calibrate(prepared, batches))
     floats = without_observers(prepared)
     measured = measure(floats, convert_pt2e(prepared), batches)
     sqnr = min((output.all.total() for output in measured.outputs.values()), default=float("inf"))

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp
-from deuteron.builds.options import Activations, BuildOptions, WeightBits
+from deuteron.builds.options import Activations, BuildOptions, CalibrationMethod, WeightBits
 from deuteron.errors import InternalError, OptionError
 from deuteron.frontend import heterogeneous, mixed_precision, mutable_buffers, output_dtypes, ranges, upstream_caches
 from deuteron.frontend.backends import select
@@ -319,8 +319,7 @@ class Flow:
             computed_weights.write(model)
         synonyms.write(model)
         early_slices.write(model)
-        fills.write(model, lambda: [self.sample, *self.further, *self._batches()])
-        orders.write(model, has_topk=not self.has_cortex_m)
+        self._write_orders(model)
         pools.write(model)
         if not keeps_float_layers:
             unpools.write(model)
@@ -384,11 +383,22 @@ class Flow:
         give_strides(model)
         return model
 
+    def _write_orders(self, model: fx.GraphModule) -> None:
+        """Rewrite numbers that stand for infinity, and sorts."""
+
+        def samples() -> list[Inputs]:
+            return [self.sample, *self.further, *self._batches()]
+
+        fills.write(model, samples)
+        if self.has_cortex_m and orders.search_long_rows(model):
+            fills.write(model, samples)
+        orders.write(model, has_topk=not self.has_cortex_m)
+
     def _calibrate(self, model: fx.GraphModule) -> fx.GraphModule:
         """The model with observers, which have seen the calibration batches."""
         # Here, because torchao is not quiet when it is loaded.
         from deuteron.frontend.quality.float_model import without_observers
-        from deuteron.frontend.quantize import saturation
+        from deuteron.frontend.quantize import few_values, saturation
         from deuteron.frontend.quantize.calibration import calibrate, observe_integers, observe_whole
         from deuteron.frontend.quantize.variables import share_scales
 
@@ -399,7 +409,9 @@ class Flow:
         ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.on_step("calibrate")
-            calibrate(model, self.calibration())
+            count = calibrate(model, self.calibration())
+            if self.options.calibration_method is CalibrationMethod.HISTOGRAM:
+                few_values.widen(model, count)
             if self.options.activations is Activations.INT8 and self.train is None:
                 saturation.narrow(model)
             bias_scales.widen(model)

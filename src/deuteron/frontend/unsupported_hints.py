@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 BUILD = "build for a target whose CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
 _ORDERS = (
-    "sort at most 16 rows of 128 elements, 64 of 64, or 256 of 32, or return the values as an output of the model, and "
-    "sort them in the application"
+    "sort at most 16 rows of 128 elements, 64 of 64, or 256 of 32, take at most 16 by `topk`, or return the values as "
+    "an output, and sort them in the application"
 )
 _GRID = (
     "give all samples the same fixed grid, which becomes a matrix of at most 1,048,576 weights; sample at computed "
@@ -41,7 +41,7 @@ REWRITES: Mapping[str, Rewrite] = {
     "sort": Rewrite("x.sort(-1).values", _ORDERS, is_portable=False),
     "argsort": Rewrite("x.argsort(-1)", _ORDERS, is_portable=False),
     "quantile": Rewrite("x.quantile(0.25, -1)", _ORDERS, is_portable=False),
-    "topk": Rewrite("x.topk(2).values", _ORDERS),
+    "topk": Rewrite("x.topk(20).values", _ORDERS),
     "kthvalue": Rewrite("x.kthvalue(2).values", _ORDERS, is_portable=False),
     "median": Rewrite("x.median(-1).values", _ORDERS, is_portable=False),
     "grid_sampler_2d": Rewrite(

@@ -130,6 +130,26 @@ def test_attention_without_heads_is_two_products() -> None:
     assert rewritten(module, (2, 6, 8), decompositions.write, rtol=1e-5).count(aten.matmul.default) == 2
 
 
+class Queries(nn.Module):
+    """Attention of learned queries, which depend on no input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.queries = nn.Parameter(torch.randn(4, 8))
+        self.norm, self.attention = nn.LayerNorm(8), nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        queries = self.queries.expand(x.shape[0], -1, -1)
+        return queries + self.attention(self.norm(queries), x, x, need_weights=False)[0]
+
+
+def test_attention_of_constant_queries_is_built() -> None:
+    batches = [(torch.randn(1, 10, 8),) for _ in range(4)]
+    build = api.build(Queries().eval(), batches[0], target="ethos-u85-256", calibration=batches)
+    assert build.manifest.quality.outputs[0].sqnr > 30
+
+
 class Sorted(nn.Module):
     """Sorts values of which the CPU replaces some as floats."""
 

@@ -265,15 +265,17 @@ class Pyramid(nn.Module):
 
 
 class Planes(nn.Module):
-    """A reshaped image that is an output, and its transpose."""
+    """A reshaped image that is an output, and its transpose; and so of a layer, a greatest value and a mean."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Conv2d(3, 4, 3, padding=1)
+        self.first, self.layer = nn.Conv2d(3, 4, 3, padding=1), nn.Linear(8, 8)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, x: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         y = self.first(x).reshape(1, 4, 64)
-        return y, y.reshape(1, 4, 8, 8).permute(0, 3, 2, 1)
+        values = self.layer(rows)
+        reduced = values.amax(1), values.mean(1).sigmoid()
+        return y, y.reshape(1, 4, 8, 8).permute(0, 3, 2, 1), values, values.mT, *reduced, *(one.t() for one in reduced)
 
 
 class Totals(nn.Module):
@@ -368,9 +370,9 @@ def pyramid() -> tuple[Any, Sequence[Any], api.BuildOptions]:
 
 
 def planes() -> tuple[Any, Sequence[Any], api.BuildOptions]:
-    """`Planes` with its input."""
+    """`Planes` with its inputs."""
     torch.manual_seed(0)
-    return Planes().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+    return Planes().eval(), (torch.randn(1, 3, 8, 8), torch.randn(2, 4, 8)), api.BuildOptions()
 
 
 def totals() -> tuple[Any, Sequence[Any], api.BuildOptions]:
@@ -446,7 +448,7 @@ BUILDS = [
         BUILDS,
         BUILDS[0],
         *((make, "ethos-u85-256") for make in (attention, chosen)),
-        *((make, "ethos-u55-128") for make in (indexed, cloned, constant_images)),
+        *((make, "ethos-u55-128") for make in (planes, cloned, constant_images)),
     ),
 )
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:

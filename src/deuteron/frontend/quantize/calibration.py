@@ -22,13 +22,14 @@ from deuteron.frontend.quantize.decompositions import value_of
 from deuteron.frontend.source_lines import source_of
 
 
-def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
-    """Run the batches through the model's observers.
+def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> int:
+    """Run the batches through the model's observers; return the number of batches.
 
     Raises:
         InputError: a batch produces NaN or infinite values; the error names the operator and its line.
     """
     observers = [module for module in model.modules() if isinstance(module, ObserverBase)]
+    index = -1
     for index, batch in enumerate(batches):
         with torch.no_grad():
             try:
@@ -38,6 +39,7 @@ def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
                 raise
             if not all(map(_is_finite, observers)):
                 _blame(model, batch, index)
+    return index + 1
 
 
 def _is_finite(observer: ObserverBase) -> bool:

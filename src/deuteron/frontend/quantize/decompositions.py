@@ -103,7 +103,7 @@ def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
 
 def _varies(node: fx.Node) -> bool:
     """True unless a node is a constant, or computes a value from its operands alone."""
-    if node.op == "get_attr":
+    if node.op == "get_attr" or node.target is operator.getitem:
         return False
     schema: Any = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None:

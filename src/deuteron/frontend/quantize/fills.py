@@ -27,7 +27,10 @@ MARGIN = 8
 """The new number is beyond the kept values by their range divided by this."""
 
 VIEWS = frozenset(
-    {aten.view.default, aten.reshape.default, aten.unsqueeze.default, aten.expand.default, aten.slice.Tensor}
+    {
+        *(aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.unsqueeze.default),
+        *(aten.expand.default, aten.slice.Tensor),
+    }
 )
 
 FILLS: dict[Any, tuple[int, int]] = {

@@ -1,7 +1,8 @@
 """Writes sorts and order statistics as counts of comparisons, which all processors have.
 
 An element's place in its sorted row is the number of elements that come before it: smaller ones, and equal ones with
-a lower index. So the sort is stable. It takes the square of a row's length in comparisons.
+a lower index. So the sort is stable. It takes the square of a row's length in comparisons. The few largest elements of
+a longer row are found one after the other, and each is hidden from the search for the next.
 """
 
 import math
@@ -22,6 +23,42 @@ MOST = 16_384
 
 _MOST_GROUPS = 16
 """The largest number of groups of rows that are sorted one after the other."""
+
+
+_MOST_ROUNDS = 16
+"""The largest number of elements that are searched one after the other."""
+
+
+def search_long_rows(model: fx.GraphModule) -> bool:
+    """Decompose `topk` of rows that are too long to be sorted; return True if there are any.
+
+    The elements that were found are filled with infinities, which `fills.write` rewrites.
+    """
+    before = len(model.graph.nodes)
+    apply(model, {aten.topk.default: _in_rounds})
+    return len(model.graph.nodes) > before
+
+
+def _in_rounds(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node] | None:
+    given = arguments_of(node)
+    rest, dim, rounds = cast(fx.Node, given["self"]), cast(int, given["dim"]), cast(int, given["k"])
+    value = cast(Tensor, rest.meta["val"])
+    is_long = value.dim() > 0 and value.is_floating_point() and not _is_small(value, dim)
+    if not is_long or not 0 < rounds <= _MOST_ROUNDS:
+        return None
+    search, find, hidden = (
+        (aten.amax, aten.argmax, -math.inf) if given["largest"] else (aten.amin, aten.argmin, math.inf)
+    )
+    positions = call(node, aten.arange.default, value.shape[dim])
+    positions = call(node, aten.reshape.default, positions, [-1, *[1] * (value.dim() - 1 - dim % value.dim())])
+    values, indices = list[fx.Node](), list[fx.Node]()
+    for last in range(rounds - 1, -1, -1):
+        values.append(call(node, search.default, rest, [dim], True))
+        indices.append(call(node, find.default, rest, dim, True))
+        if last:
+            is_found = call(node, aten.eq.Tensor, positions, indices[-1])
+            rest = call(node, aten.masked_fill.Scalar, rest, is_found, hidden)
+    return [call(node, aten.cat.default, parts, dim) for parts in (values, indices)]
 
 
 def write(model: fx.GraphModule, *, has_topk: bool) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -12,7 +12,16 @@ from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize import recurrent
 from deuteron.frontend.quantize.arithmetic import WITHOUT_AXES
 from deuteron.frontend.quantize.attention import attention
-from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers, replace, value_of
+from deuteron.frontend.quantize.decompositions import (
+    Decomposition,
+    apply,
+    call,
+    constant,
+    constant_value,
+    numbers,
+    replace,
+    value_of,
+)
 
 aten = torch.ops.aten
 
@@ -63,8 +72,9 @@ _CONVOLUTIONS = frozenset({aten.conv1d.default, aten.conv2d.default})
 
 
 def _attended(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Attention without heads, whose samples the backend would take for heads."""
-    return None if node.meta["val"].dim() == _OF_HEADS else attention(model, node)
+    """Attention without heads, whose samples the backend would take for heads, and of constants, where it fails."""
+    is_computed = all(constant_value(model, one) is None for one in cast("Sequence[fx.Node]", node.args[:3]))
+    return None if node.meta["val"].dim() == _OF_HEADS and is_computed else attention(model, node)
 
 
 _OF_HEADS = 4

@@ -22,7 +22,8 @@ matrix products and data movement are decomposed otherwise. Such an activation i
 follows an elementwise operator, which Vela decomposes in the same way.
 
 Outputs. Vela drops an output that a transpose gives and another transpose reads. The second one reads the operand of
-the first instead. With reshapes between the two, an operator separates the output from its reader.
+the first instead. Vela also drops reshaped outputs that a transpose reads, of layers and reductions for example. An
+operator separates such an output, also one between two transposes, from its reader.
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
 slice, also of a reshaped one. They also overwrite the tensor that they are padded or concatenated with. Those of a sum
@@ -253,15 +254,14 @@ def _sliced(source: fx.Node, reader: fx.Node) -> Iterator[tuple[fx.Node, fx.Node
 
 
 def _reshaped_outputs(transpose: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
-    """Yield the outputs between a transpose and another one before it, from which only reshapes separate it."""
+    """Yield the reshaped outputs that a transpose reads, and the transposed one behind reshapes."""
     reader, source, found = transpose, transpose.all_input_nodes[0], list[tuple[fx.Node, fx.Node]]()
     while kind_of(source) == "RESHAPE":
         found += [(source, reader)] if _is_output(source) else []
         reader, source = source, source.all_input_nodes[0]
-    if kind_of(source) == "TRANSPOSE":
-        yield from found
-        if _is_output(source):
-            yield source, reader
+    yield from found
+    if kind_of(source) == "TRANSPOSE" and _is_output(source):
+        yield source, reader
 
 
 def _wrongly_chained(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
