@@ -1,5 +1,8 @@
 #include "accesses.h"
+#include "accumulators.h"
 #include "operations.h"
+
+#include <string.h>
 
 /* The parameter of the command; an Ethos-U85 has all of them, other NPUs the first three. */
 enum { MAXIMUM = 0, AVERAGE = 1, SUM_OF_CHANNELS = 2, SUM = 3, RESTORED = 4, MINIMUM = 5 };
@@ -7,16 +10,26 @@ enum { MAXIMUM = 0, AVERAGE = 1, SUM_OF_CHANNELS = 2, SUM = 3, RESTORED = 4, MIN
 /* Channels at a time. */
 enum { CHANNELS = 16 };
 
+/* The field of the accumulator format that says where the accumulators start and end, and the bit for another start
+ * than those of the operation before. */
+enum { SUMS_AT = 4, SUMS_BITS = 3, FROM_ELSEWHERE = 2 };
+
 /* A checked pool. */
 typedef struct {
     dtn_ethosu_geometry_t geometry;
     dtn_ethosu_map_t input;
     dtn_ethosu_map_t out;
     dtn_ethosu_output_t output;
+    dtn_ethosu_sums_t sums;
     dtn_ethosu_factor_t factor;
     uint32_t kind;
     bool is_mean; /* the NPU divides by the number of positions inside the map */
 } pool_t;
+
+static bool is_extremum(const pool_t *pool)
+{
+    return pool->kind == MAXIMUM || pool->kind == MINIMUM;
+}
 
 static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
 {
@@ -25,8 +38,9 @@ static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
-    /* Accumulator inputs and outputs, and per-channel scales, are for other operations. */
-    if (dtn_ethosu_field(m, REG_ACC_FORMAT, 4, 3) != 0) {
+    /* Per-channel scales, sums of several operations, and accumulators of a map are for other operations. */
+    uint32_t sums = dtn_ethosu_field(m, REG_ACC_FORMAT, SUMS_AT, SUMS_BITS);
+    if ((sums & FROM_ELSEWHERE) != 0 || (sums != 0 && !is_extremum(pool))) {
         return dtn_ethosu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
     }
     if (dtn_ethosu_field(m, REG_OFM_PRECISION, 8, 1) == 0 || pool->out.bytes > 4) {
@@ -83,9 +97,12 @@ static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
         fault = dtn_ethosu_input(m, g, g->in_c, &pool->input);
     }
     if (fault == DTN_ETHOSU_OK) {
+        fault = dtn_ethosu_sums(m, g->out_h, g->out_w, g->out_c, &pool->sums);
+    }
+    if (fault == DTN_ETHOSU_OK && pool->sums.has_output) {
         fault = dtn_ethosu_map(m, &dtn_ethosu_ofm_registers, g->out_h, g->out_w, g->out_c, true, &pool->out);
     }
-    if (fault == DTN_ETHOSU_OK) {
+    if (fault == DTN_ETHOSU_OK && pool->sums.has_output) {
         fault = dtn_ethosu_output(m, &pool->out, &pool->output);
     }
     if (fault == DTN_ETHOSU_OK) {
@@ -112,7 +129,20 @@ static dtn_ethosu_factor_t reciprocal(uint32_t count)
     return (dtn_ethosu_factor_t){(int64_t)(numerator / count), 30 + bits};
 }
 
-/* Sums, or maxima, of a window's channels from `first` on; returns the number of positions inside the map. */
+/* Start values of a window's channels: an extremum without positions inside the map is beyond all values. */
+static void start(const pool_t *pool, int32_t oy, int32_t ox, int32_t first, int32_t count, int64_t *sums)
+{
+    for (int32_t i = 0; i < count; i++) {
+        sums[i] = pool->kind == MAXIMUM ? INT32_MIN : pool->kind == MINIMUM ? INT32_MAX : 0;
+    }
+    if (pool->sums.is_started) {
+        const dtn_ethosu_map_t *kept = &pool->sums.start; /* dense */
+        const uint8_t *pixel = dtn_ethosu_channel_at(kept, dtn_ethosu_pixel(kept, oy, ox), first);
+        memcpy(sums, pixel, (size_t)count * sizeof *sums);
+    }
+}
+
+/* Sums, or extrema, of a window's channels from `first` on; returns the number of positions inside the map. */
 static uint32_t gather(const pool_t *pool, int32_t oy, int32_t ox, int32_t first, int32_t count, int64_t *sums)
 {
     const dtn_ethosu_geometry_t *g = &pool->geometry;
@@ -126,9 +156,9 @@ static uint32_t gather(const pool_t *pool, int32_t oy, int32_t ox, int32_t first
             }
             dtn_ethosu_read(&pool->input, pixel, first, count, values);
             for (int32_t i = 0; i < count; i++) {
-                if (pool->kind != MAXIMUM && pool->kind != MINIMUM) {
+                if (!is_extremum(pool)) {
                     sums[i] += values[i];
-                } else if (positions == 0 || (pool->kind == MAXIMUM ? values[i] > sums[i] : values[i] < sums[i])) {
+                } else if (pool->kind == MAXIMUM ? values[i] > sums[i] : values[i] < sums[i]) {
                     sums[i] = values[i];
                 }
             }
@@ -157,13 +187,19 @@ static void sum_channels(const pool_t *pool, int32_t oy, int32_t ox)
 
 static void pool_pixel(const pool_t *pool, int32_t oy, int32_t ox)
 {
-    uint8_t *out = dtn_ethosu_pixel(&pool->out, oy, ox);
+    const dtn_ethosu_map_t *map = pool->sums.has_output ? &pool->out : &pool->sums.kept;
+    uint8_t *out = dtn_ethosu_pixel(map, oy, ox);
     for (int32_t first = 0; first < pool->geometry.out_c; first += CHANNELS) {
         int32_t left = pool->geometry.out_c - first;
         int32_t count = left < CHANNELS ? left : CHANNELS;
-        int64_t sums[CHANNELS] = {0};
+        int64_t sums[CHANNELS];
         int32_t values[CHANNELS];
+        start(pool, oy, ox, first, count, sums);
         uint32_t positions = gather(pool, oy, ox, first, count, sums);
+        if (!pool->sums.has_output) {
+            dtn_ethosu_write_wide(map, out, first, count, sums);
+            continue;
+        }
         dtn_ethosu_factor_t factor = pool->is_mean ? reciprocal(positions > 0 ? positions : 1) : pool->factor;
         for (int32_t i = 0; i < count; i++) {
             values[i] = dtn_ethosu_requantize(&pool->output, dtn_ethosu_scaled(sums[i], factor, pool->output.rounding));
@@ -174,7 +210,7 @@ static void pool_pixel(const pool_t *pool, int32_t oy, int32_t ox)
 
 dtn_ethosu_fault_t dtn_ethosu_pool(dtn_ethosu_t *m)
 {
-    pool_t pool;
+    pool_t pool = {.kind = MAXIMUM};
     if (dtn_ethosu_is_u85(m) && (m->event.param & 7U) == RESTORED) {
         return dtn_ethosu_restore(m);
     }

@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.frontend.ethosu.networks import Pooled, asked, built, flags, halves, layer
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds import manifest as manifests
@@ -83,6 +84,33 @@ def test_kept_sums_of_depthwise_operations_are_what_tosa_defines() -> None:
     comparison = compared(strided, directory)
     assert comparison.passed, comparison.failures()
     assert [(p.calls, p.elements, p.mismatches) for p in comparison.partitions] == [(4, 64, 0)]
+
+
+def strided_pools() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """Max-pools whose strides are more than an Ethos-U85 has, with padding and on a slice."""
+    torch.manual_seed(0)
+    return StridedPools().eval(), (torch.randn(1, 4, 21, 18),), api.BuildOptions()
+
+
+class StridedPools(nn.Module):
+    """A convolution and two max-pools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 20, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.conv(x)
+        return functional.max_pool2d(y, 4, 4, 2), functional.max_pool2d(y[:, :, 2:, 1:], (5, 4), (5, 4), (2, 1))
+
+
+def test_kept_extrema_of_pools_are_what_tosa_defines() -> None:
+    directory = built(strided_pools, "ethos-u85-256")
+    (partition,) = manifests.read(directory).partitions
+    assert [kernel.kernel for kernel in partition.kernels].count("max_pool") >= 36
+    comparison = compared(strided_pools, directory)
+    assert comparison.passed, comparison.failures()
+    assert [(p.calls, p.mismatches) for p in comparison.partitions] == [(4, 0)]
 
 
 def trained(module: nn.Module) -> Iterator[float]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tests import full
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds import manifest as manifests
@@ -182,6 +183,28 @@ def test_ties_explain_more_steps_of_values_that_are_joined_in_float(tmp_path: Pa
     api.build(Joined(), (batches[0],), calibration=batches, output=tmp_path / "out", target="cortex-m55")
     compared = pytorch.compare(tmp_path / "out", [(batch.numpy(),) for batch in batches])
     assert compared.passed
+    assert compared.outputs[0].largest > outputs.MAX_TIED_STEPS
+
+
+def test_ties_explain_more_steps_of_values_that_two_operators_compute(tmp_path: Path) -> None:
+    """The scale that a ReLU shares with what it is joined with has negative values: the CPU clamps after the layer."""
+    torch.manual_seed(0)
+
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.steep = nn.Conv2d(3, 3, 1), nn.Conv2d(6, 16, 3, padding=1)
+            self.steep.weight.data *= 40
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = functional.avg_pool2d(x, 2)
+            return torch.sigmoid(self.steep(torch.cat([x, torch.relu(self.layer(x))], 1)))
+
+    batches = [torch.randn(1, 3, 48, 48) for _ in range(3)]
+    api.build(Joined(), (batches[0],), calibration=batches, output=tmp_path / "out", target="cortex-m55")
+    compared = pytorch.compare(tmp_path / "out", [(batch.numpy(),) for batch in batches])
+    assert [one.op for one in compared.uncompared] == ["cortex_m::quantized_conv2d"]
+    assert compared.passed, compared.failures()
     assert compared.outputs[0].largest > outputs.MAX_TIED_STEPS
 
 

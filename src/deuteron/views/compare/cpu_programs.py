@@ -105,20 +105,21 @@ class CpuOperators:
         self._ops: dict[str, CpuOp] = {}
         self._results: dict[str, CpuResult] = {}
         self._on_npu: dict[str, CpuResult] = {}
-        self._unquantized = 0
+        self._excused = 0
         self._without: list[Uncompared] = []
         for op in computing:
             rounding, is_twice = self._rounded(op.computes)
             node = self._nodes.get(self._quantized.get(op.computes, ""))
             if rounding is None:
                 self._without += [Uncompared(op.node, op.op, _source(op), _why(node))]
-                self._unquantized += node is not None and _is_returned(node)
+                self._excused += node is not None and _is_returned(node)
             else:
                 # If several operators compute one value, the last one counts, as it rounds the value.
                 before = self._results.get(rounding.name)
                 rounds_twice = is_twice or (before is not None and before.rounds_twice)
                 if before is not None:
                     self._without += [Uncompared(before.node, before.op, before.source, f"`{op.op}` {_CONTINUES}")]
+                    self._excused += 1
                 self._ops[rounding.name] = op
                 self._results[rounding.name] = CpuResult(op.node, op.op, _source(op), rounds_twice)
 
@@ -142,10 +143,10 @@ class CpuOperators:
         """Return true if all operators were compared, none differs by more than its rounding allows, and few differ.
 
         An NPU's value that is not compared is computed again from those that are, as what reads it is. So is a value
-        that outputs return and nothing quantizes.
+        that outputs return and nothing quantizes. An operator whose value another one completes is compared with it.
         """
         results = [*self.results, *self._on_npu.values()]
-        if len(self.results) + self._unquantized < self.computing or any(result.beyond for result in results):
+        if len(self.results) + self._excused < self.computing or any(result.beyond for result in results):
             return False
         return all(result.untied <= MOST_DIFFER * result.elements for result in results)
 
