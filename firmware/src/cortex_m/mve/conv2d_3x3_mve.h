@@ -8,7 +8,7 @@
  *
  *   x, w, v               inputs, and weights
  *   r0 xw, r2 xv, r4 yw, r8 yv, r10 zw, r12 zv   sums of the three pixels x, y and z
- *   lr                    the start of the sums; then rows that are left
+ *   lr                    rows that are left
  *   q0 to q7              16 channels of pixels, and 16 weights of w and of v
  */
 #pragma once
@@ -115,30 +115,33 @@ enum { NEIGHBOURS = 3 * 5 * 64 };
     {                                                                                                                  \
         const int8_t *w = block->weights;                                                                              \
         const int32_t *starts = block->starts;                                                                         \
-        for (size_t pairs = block->count / 2; pairs != 0; pairs--) {                                                   \
+        for (const int32_t *end = starts + block->count; starts != end; starts += 2) {                                 \
             const int8_t *x = inputs;                                                                                  \
             const int8_t *v = w + 9 * (channels);                                                                      \
-            register const int32_t *start __asm__("lr") = starts;                                                      \
-            __asm__ volatile("ldrd r0, r2, [lr]\n"                                                                     \
-                             "mov lr, #3\n"                                                                            \
-                             "mov r4, r0\n"                                                                            \
-                             "mov r10, r0\n"                                                                           \
-                             "mov r8, r2\n"                                                                            \
-                             "mov r12, r2\n"                                                                           \
-                             "dls lr, lr\n"                                                                            \
+            register int32_t xw __asm__("r0") = starts[0];                                                             \
+            register int32_t xv __asm__("r2") = starts[1];                                                             \
+            register int32_t yw __asm__("r4") = xw;                                                                    \
+            register int32_t yv __asm__("r8") = xv;                                                                    \
+            register int32_t zw __asm__("r10") = xw;                                                                   \
+            register int32_t zv __asm__("r12") = xv;                                                                   \
+            register size_t left __asm__("lr") = 3;                                                                    \
+            __asm__ volatile("dls lr, lr\n"                                                                            \
                              "1:\n"                                                                                    \
                              turn                                                                                      \
                              "add %[x], %[x], %[pitch]\n"                                                              \
                              "le lr, 1b\n"                                                                             \
-                             "strd r0, r2, [%[sums]], #8\n"                                                            \
-                             "strd r4, r8, [%[sums], #56]\n"                                                           \
-                             "strd r10, r12, [%[sums], #120]\n"                                                        \
-                             : [x] "+&r"(x), [w] "+&r"(w), [v] "+&r"(v), [sums] "+&r"(sums), "+&r"(start)              \
+                             : [x] "+&r"(x), [w] "+&r"(w), [v] "+&r"(v), "+&r"(xw), "+&r"(xv), "+&r"(yw), "+&r"(yv),   \
+                               "+&r"(zw), "+&r"(zv), "+&r"(left)                                                       \
                              : [pitch] "r"(pitch)                                                                      \
-                             : "r0", "r2", "r4", "r8", "r10", "r12", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7",   \
-                               "memory");                                                                              \
+                             : "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");                              \
+            sums[0] = xw;                                                                                              \
+            sums[1] = xv;                                                                                              \
+            sums[DTN_CM_BLOCK] = yw;                                                                                   \
+            sums[DTN_CM_BLOCK + 1] = yv;                                                                               \
+            sums[2 * DTN_CM_BLOCK] = zw;                                                                               \
+            sums[2 * DTN_CM_BLOCK + 1] = zv;                                                                           \
+            sums += 2;                                                                                                 \
             w = v;                                                                                                     \
-            starts += 2;                                                                                               \
         }                                                                                                              \
     }
 

@@ -4,7 +4,7 @@
 #include "depthwise_tiles_mve.h"
 
 /* Pixels of an output for which collecting the weights costs more than it saves. */
-enum { MOST_PIXELS = 2 };
+enum { MOST_PIXELS = 9 };
 
 /* The part of a window that is inside the map: its first input, that input's weight, and its size. */
 typedef struct {

@@ -259,35 +259,50 @@ static void some_tiles(const tiles_t *tiles, const int32_t *x, size_t count, int
     }
 }
 
-/* Four channels of an image: `count` outputs from `first` on, of all lines. An odd last one is made with the one before
- * once more, and so is an odd last line. */
-static void lines_of_tiles(tiles_t *tiles, const int8_t *image, int32_t first, int32_t count, int8_t *output)
+/* Outputs side by side in all lines, whose columns are in the buffer at once. */
+typedef struct {
+    int32_t first;
+    int32_t count;
+    int32_t column; /* the first one on the map, which has a place in the buffer, and so many */
+    int32_t *place;
+    size_t columns;
+} strip_t;
+
+/* A strip, with its columns in the padding in the buffer: they are the same for all channels and lines. */
+static strip_t start_strip(tiles_t *tiles, int32_t first, int32_t count)
 {
-    const dtn_cm_axis_t along = tiles->along;
-    const dtn_cm_axis_t across = tiles->across;
-    const int32_t columns = (count - 1) * along.stride + 3;
-    const int32_t start = first * along.stride - along.pad;
+    const dtn_cm_axis_t *along = &tiles->along;
+    const int32_t columns = (count - 1) * along->stride + 3;
+    const int32_t start = first * along->stride - along->pad;
     const int32_t before = between(0, -start, columns);
-    const int32_t inside = between(0, along.in - start - before, columns - before);
-    int32_t *x = tiles->columns + (size_t)before * tiles->rows;
-    int32_t *behind = x + (size_t)inside * tiles->rows;
-    const size_t last = (size_t)(count - 2);
+    const int32_t inside = between(0, along->in - start - before, columns - before);
+    int32_t *place = tiles->columns + (size_t)before * tiles->rows;
     pad_columns(tiles, tiles->columns, before);
-    pad_columns(tiles, behind, columns - before - inside);
-    image += (size_t)(start + before) * along.in_step;
-    output += (size_t)first * along.out_step;
+    pad_columns(tiles, place + (size_t)inside * tiles->rows, columns - before - inside);
+    return (strip_t){first, count, start + before, place, (size_t)inside};
+}
+
+/* Four channels of an image. An odd last output is made with the one before once more, and so is an odd last line. */
+static void lines_of_tiles(tiles_t *tiles, const strip_t *strip, const int8_t *image, int8_t *output)
+{
+    const dtn_cm_axis_t across = tiles->across;
+    const size_t out_step = tiles->along.out_step;
+    const size_t count = (size_t)strip->count;
+    const int32_t *last = tiles->columns + (count - 2) * (size_t)tiles->along.stride * tiles->rows;
+    int32_t *behind = strip->place + strip->columns * tiles->rows;
     const int32_t lines = tiles->are_four ? 2 : 1;
+    image += (size_t)strip->column * tiles->along.in_step;
+    output += (size_t)strip->first * out_step;
     for (int32_t line = 0; line < across.out; line += lines) {
         line = between(0, line, across.out - lines);
-        if (inside != 0) {
-            load_columns(tiles, image, line * across.stride - across.pad, (size_t)inside, x);
+        if (strip->columns != 0) {
+            load_columns(tiles, image, line * across.stride - across.pad, strip->columns, strip->place);
             *behind = tiles->pad; /* in place of a fourth word */
         }
         int8_t *to = output + (size_t)line * across.out_step;
-        some_tiles(tiles, tiles->columns, (size_t)count / 2, to);
+        some_tiles(tiles, tiles->columns, count / 2, to);
         if (count % 2 != 0) {
-            some_tiles(tiles, tiles->columns + last * (size_t)along.stride * tiles->rows, 1,
-                       to + last * along.out_step);
+            some_tiles(tiles, last, 1, to + (count - 2) * out_step);
         }
     }
 }
@@ -295,21 +310,23 @@ static void lines_of_tiles(tiles_t *tiles, const int8_t *image, int32_t first, i
 /* All channels. */
 static __attribute__((noinline)) void all_tiles(const dtn_cm_convolution_t *layer)
 {
+    const dtn_cm_windows_t *p = layer->p;
     tiles_t tiles;
     start_tiles(&tiles, layer);
     const int32_t most = tiles.are_four ? TILE_COLUMNS - 2 : TILE_COLUMNS / 2 - 1;
-    for (size_t channel = 0; channel < layer->channels; channel += LANES) {
-        start_channels(&tiles, layer, channel);
-        const int8_t *image = layer->input + channel;
-        int8_t *output = layer->output + channel;
-        for (int32_t b = 0; b < layer->p->batches; b++) {
-            for (int32_t first = 0, count; first < tiles.along.out; first += count) {
-                count = between(2, tiles.along.out - first, most);
-                first = between(0, first, tiles.along.out - count);
-                lines_of_tiles(&tiles, image, first, count, output);
+    for (int32_t first = 0, count; first < tiles.along.out; first += count) {
+        count = between(2, tiles.along.out - first, most);
+        first = between(0, first, tiles.along.out - count);
+        const strip_t strip = start_strip(&tiles, first, count);
+        for (size_t channel = 0; channel < layer->channels; channel += LANES) {
+            start_channels(&tiles, layer, channel);
+            const int8_t *image = layer->input + channel;
+            int8_t *output = layer->output + channel;
+            for (int32_t b = 0; b < p->batches; b++) {
+                lines_of_tiles(&tiles, &strip, image, output);
+                image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
+                output += (size_t)p->out_h * (size_t)p->out_w * (size_t)p->out_c;
             }
-            image += (size_t)layer->p->in_h * (size_t)layer->p->in_w * (size_t)layer->p->in_c;
-            output += (size_t)layer->p->out_h * (size_t)layer->p->out_w * (size_t)layer->p->out_c;
         }
     }
 }

@@ -25,18 +25,18 @@ typedef struct {
  *   q0 to q3              weights; q0 to q5 for rows of three vectors
  *   q6, q7                inputs
  *   r0, r2                the sums
- *   lr                    pairs of rows that are left
+ *   lr                    pairs of rows that are left; the carry flag is set for an odd row behind them
  */
 #define SUMS_OF_ROWS(load, row)                                                                                        \
     const int8_t *x = p->x;                                                                                            \
-    register size_t left __asm__("lr") = p->rows / 2;                                                                  \
-    __asm__ volatile("vctp.8 %[tail]\n" load "wls lr, lr, 2f\n"                                                        \
+    register size_t left __asm__("lr") = p->rows;                                                                      \
+    __asm__ volatile("vctp.8 %[tail]\n" load "lsrs.w lr, lr, #1\n"                                                     \
+                     "wls lr, lr, 2f\n"                                                                                \
                      "1:\n" row row "le lr, 1b\n"                                                                      \
                      "2:\n"                                                                                            \
-                     "lsrs r0, %[rows], #1\n"                                                                          \
                      "bcc 3f\n" row "3:\n"                                                                             \
                      : [x] "+&r"(x), [sums] "+&r"(sums), "+&r"(left)                                                   \
-                     : [w] "r"(p->w), [v] "r"(p->v), [tail] "r"(p->tail), [rows] "r"(p->rows)                          \
+                     : [w] "r"(p->w), [v] "r"(p->v), [tail] "r"(p->tail)                                               \
                      : "r0", "r2", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", DTN_CM_PREDICATE "cc", "memory")
 
 DTN_CM_ALONE static void sums_of_two_vectors(const two_channels_t *p, int32_t *sums)
