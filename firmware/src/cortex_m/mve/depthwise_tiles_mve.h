@@ -6,8 +6,8 @@
  *   other strides           4 or 5 columns of 3 rows, which two outputs see
  *
  * The columns of a line lie in a buffer. They have a word per row, with four channels. Where a tile is loaded, `vld4`
- * separates the channels. The weights of a channel take the places of the inputs that an output sees, with zeros
- * around them: each output has weights of its own. Positions in the padding have the zero point.
+ * separates the channels. A vector of weights has those of a channel where the inputs of an output are, and zeros
+ * elsewhere, so it differs from output to output. Positions in the padding have the zero point.
  */
 #pragma once
 
