@@ -75,7 +75,7 @@ class Bar:
     packed: float
 
 
-BARS = {"an505": Bar(0.85, 0.46, 1.95), "an547": Bar(0.80, 0.50, 1.15)}
+BARS = {"an505": Bar(0.85, 0.43, 1.95), "an547": Bar(0.80, 0.42, 1.30)}
 
 
 @dataclass(frozen=True, slots=True)

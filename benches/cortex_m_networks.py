@@ -51,10 +51,10 @@ class Variant(Enum):
 
 
 WANTED = {
-    "ds_cnn": {"an505": 3_700_000, "an547": 1_150_000},
-    "resnet8": {"an505": 11_600_000, "an547": 2_900_000},
-    "mobilenet_v1_025": {"an505": 11_500_000, "an547": 3_500_000},
-    "deep_autoencoder": {"an505": 380_000, "an547": 67_000},
+    "ds_cnn": {"an505": 3_700_000, "an547": 1_020_000},
+    "resnet8": {"an505": 11_600_000, "an547": 2_600_000},
+    "mobilenet_v1_025": {"an505": 11_500_000, "an547": 3_200_000},
+    "deep_autoencoder": {"an505": 360_000, "an547": 67_000},
 }
 """The bars of an inference; CMSIS-NN's kernels alone take 8.3 and 1.8 million for ds_cnn, 27.5 and 4.4
 for resnet8, 24.5 and 6.4 for mobilenet_v1_025, 0.58 and 0.15 for deep_autoencoder."""

@@ -123,11 +123,25 @@ void layer_random_rows(dtn_cm_windows_t *p, uint64_t *state)
     p->in_h = (last < 0 ? 0 : last) + 1 + test_between(state, 0, span);
 }
 
+/* Three taps side by side, as most convolutions have. Some maps are large. */
+static void make_three_taps(dtn_cm_axis_t *axis, uint64_t *state)
+{
+    axis->kernel = 3;
+    axis->dilation = 1;
+    axis->in += test_between(state, 0, 7) == 0 ? 40 : 2;
+    axis->out = out_of(state, CONV, axis->in, axis->kernel, axis->stride, axis->pad, axis->dilation);
+}
+
 static void random_convolution(layer_t *layer, uint64_t *state)
 {
     dtn_cm_windows_t *p = &layer->params.conv;
-    const dtn_cm_axis_t y = layer_random_axis(state, layer->kind);
-    const dtn_cm_axis_t x = layer_random_axis(state, layer->kind);
+    dtn_cm_axis_t y = layer_random_axis(state, layer->kind);
+    dtn_cm_axis_t x = layer_random_axis(state, layer->kind);
+    const bool are_three = (is_depthwise(layer->kind) || layer->kind == CONV) && test_between(state, 0, 1) == 0;
+    if (are_three) {
+        make_three_taps(&y, state);
+        make_three_taps(&x, state);
+    }
     *p = (dtn_cm_windows_t){
         LAYER_AXES(y, x),
     };
@@ -135,8 +149,11 @@ static void random_convolution(layer_t *layer, uint64_t *state)
     if (layer->kind != TRANSPOSED && p->batches == 1 && test_between(state, 0, 1) == 1) {
         layer_random_rows(p, state);
     }
-    int32_t inputs = is_depthwise(layer->kind) ? 1 : test_between(state, 1, 6);
-    p->groups = is_depthwise(layer->kind)                                 ? test_between(state, 1, 40)
+    int32_t inputs = is_depthwise(layer->kind) ? 1
+                     : are_three               ? 16 << test_between(state, 0, 2)
+                                               : test_between(state, 1, 6);
+    p->groups = are_three                   ? layer->kind == CONV ? 1 : 4 * test_between(state, 1, 6)
+                : is_depthwise(layer->kind) ? test_between(state, 1, 40)
                 : is_conv(layer->kind) && layer->kind != INTERLEAVED_CONV ? test_between(state, 1, 2)
                                                                           : 1;
     p->in_c = p->groups * inputs;

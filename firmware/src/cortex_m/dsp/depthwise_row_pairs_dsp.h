@@ -11,13 +11,13 @@
  *
  * Four channels one after the other, each at three pixels side by side, or at two:
  *
- *   r0 the columns; for the outputs a multiplier        r1 the channel; a shift
+ *   r0 the columns; for the outputs a multiplier        r1 the channels; a shift
  *   r2, r3 two words of inputs; a product               r11, r12 two words of weights; the outputs, and the addend
  *   r4, r5, r6 sums of the upper row, r7, r8, r10 of the lower; when they are stored, r4 from a pixel to the next
  *   lr the start of the sums; 2^30
  *
- *   sp + 0 columns, 4 channel, 8 outputs, 12 from a pixel to the next, 16 saved registers, 48 from a row to the next,
- *   52 addend, 56 end of the channels
+ *   sp + 0 columns, 4 channels, 8 outputs, 12 from a pixel to the next, 16 saved registers, 48 from a row to the next,
+ *   52 addend
  *
  * As in loops_dsp.h the functions never touch r9.
  */
@@ -26,6 +26,9 @@
 #include "../windows.h"
 #include "loops_dsp.h"
 #include "scale_dsp.h"
+
+/* Columns of a line that are in memory at once, two more than outputs, and channels. */
+enum { DTN_DSP_PAIRS_COLUMNS = 26, DTN_DSP_PAIRS_CHANNELS = 4 };
 
 /** A channel: of each column of its kernel the weights 0 and 1, and 1 and 2; its bias with the offset of all weights.
  */
@@ -44,79 +47,85 @@ typedef struct {
 
 /* clang-format off */
 
-/* The inputs of a column by a column of weights, with the sums of an upper and a lower output. */
-#define DTN_DSP_PAIRS_OF_COLUMN(column, upper, lower, first_upper, first_lower) \
-    "ldrd r2, r3, [r0, #" column "]\n" \
+/* A channel's inputs of a column by a column of weights, with the sums of an upper and a lower output. */
+#define DTN_DSP_PAIRS_OF_COLUMN(channel, column, upper, lower, first_upper, first_lower) \
+    "ldrd r2, r3, [r0, #8*" channel "+32*" column "]\n" \
     "smlad " upper ", r2, r11, " first_upper "\n" \
     "smlatb " lower ", r2, r11, " first_lower "\n" \
     "smlabt " upper ", r3, r12, " upper "\n" \
     "smlad " lower ", r3, r12, " lower "\n"
-#define DTN_DSP_FIRST_PAIRS(column, upper, lower) DTN_DSP_PAIRS_OF_COLUMN(column, upper, lower, "lr", "lr")
-#define DTN_DSP_NEXT_PAIRS(column, upper, lower) DTN_DSP_PAIRS_OF_COLUMN(column, upper, lower, upper, lower)
+#define DTN_DSP_FIRST_PAIRS(channel, column, upper, lower) \
+    DTN_DSP_PAIRS_OF_COLUMN(channel, column, upper, lower, "lr", "lr")
+#define DTN_DSP_NEXT_PAIRS(channel, column, upper, lower) \
+    DTN_DSP_PAIRS_OF_COLUMN(channel, column, upper, lower, upper, lower)
 
 #define DTN_DSP_PAIRS_STORE(sum, place) DTN_DSP_OUTPUT(sum, place, "r0", "r1", "r2", "r3", "lr", "r12")
 
-/* `third` are the instructions for a third pixel: with each column of weights, and for each row of outputs. */
-#define DTN_DSP_ROW_PAIRS(third_first, third_second, third_third, third_upper, third_lower) \
-    "push {r0, r1, r2, r3, r4, r5, r6, r7, r8, r10, r11, lr}\n" \
-    "1:\n" \
-    "ldrd r11, r12, [r1]\n" \
-    "ldr lr, [r1, #24]\n" \
-    DTN_DSP_FIRST_PAIRS("0", "r4", "r7") \
-    DTN_DSP_FIRST_PAIRS("32", "r5", "r8") \
-    third_first \
-    "ldrd r11, r12, [r1, #8]\n" \
-    DTN_DSP_NEXT_PAIRS("32", "r4", "r7") \
-    DTN_DSP_NEXT_PAIRS("64", "r5", "r8") \
-    third_second \
-    "ldrd r11, r12, [r1, #16]\n" \
-    DTN_DSP_NEXT_PAIRS("64", "r4", "r7") \
-    DTN_DSP_NEXT_PAIRS("96", "r5", "r8") \
-    third_third \
+/* A third pixel: the sums with each column of weights, and an output of the upper row and of the lower. */
+#define DTN_DSP_THIRD_FIRST(channel) DTN_DSP_FIRST_PAIRS(channel, "2", "r6", "r10")
+#define DTN_DSP_THIRD_NEXT(channel, column) DTN_DSP_NEXT_PAIRS(channel, column, "r6", "r10")
+#define DTN_DSP_THIRD_STORE(sum) DTN_DSP_PAIRS_STORE(sum, "[r11, r4, lsl #1]")
+#define DTN_DSP_NO_FIRST(channel) ""
+#define DTN_DSP_NO_NEXT(channel, column) ""
+#define DTN_DSP_NO_STORE(sum) ""
+
+/* The pixels of a channel, with the third one or without it. */
+#define DTN_DSP_PAIRS_OF_CHANNEL(channel, third) \
+    "ldrd r0, r1, [sp]\n" \
+    "ldrd r11, r12, [r1, #36*" channel "]\n" \
+    "ldr lr, [r1, #36*" channel "+24]\n" \
+    DTN_DSP_FIRST_PAIRS(channel, "0", "r4", "r7") \
+    DTN_DSP_FIRST_PAIRS(channel, "1", "r5", "r8") \
+    third##_FIRST(channel) \
+    "ldrd r11, r12, [r1, #36*" channel "+8]\n" \
+    DTN_DSP_NEXT_PAIRS(channel, "1", "r4", "r7") \
+    DTN_DSP_NEXT_PAIRS(channel, "2", "r5", "r8") \
+    third##_NEXT(channel, "3") \
+    "ldrd r11, r12, [r1, #36*" channel "+16]\n" \
+    DTN_DSP_NEXT_PAIRS(channel, "2", "r4", "r7") \
+    DTN_DSP_NEXT_PAIRS(channel, "3", "r5", "r8") \
+    third##_NEXT(channel, "4") \
     "ldr r11, [sp, #8]\n" \
     "ldr r12, [sp, #52]\n" \
     "mov lr, #0x40000000\n" \
-    "ldrd r0, r1, [r1, #28]\n" \
+    "ldrd r0, r1, [r1, #36*" channel "+28]\n" \
+    "add r11, r11, #" channel "\n" \
     DTN_DSP_PAIRS_STORE("r4", "[r11]") \
     "ldr r4, [sp, #12]\n" \
     DTN_DSP_PAIRS_STORE("r5", "[r11, r4]") \
-    third_upper \
+    third##_STORE("r6") \
     "ldr r5, [sp, #48]\n" \
     "add r11, r11, r5\n" \
     DTN_DSP_PAIRS_STORE("r7", "[r11]") \
     DTN_DSP_PAIRS_STORE("r8", "[r11, r4]") \
-    third_lower \
-    /* The next channel. */ \
-    "ldrd r0, r1, [sp]\n" \
-    "ldr r2, [sp, #8]\n" \
-    "ldr r3, [sp, #56]\n" \
-    "add r0, r0, #8\n" \
-    "add r1, r1, #36\n" \
-    "add r2, r2, #1\n" \
-    "strd r0, r1, [sp]\n" \
-    "str r2, [sp, #8]\n" \
-    "cmp r1, r3\n" \
-    "bne 1b\n" \
+    third##_STORE("r10")
+
+#define DTN_DSP_ROW_PAIRS(third) \
+    "push {r0, r1, r2, r3, r4, r5, r6, r7, r8, r10, r11, lr}\n" \
+    DTN_DSP_PAIRS_OF_CHANNEL("0", third) \
+    DTN_DSP_PAIRS_OF_CHANNEL("1", third) \
+    DTN_DSP_PAIRS_OF_CHANNEL("2", third) \
+    DTN_DSP_PAIRS_OF_CHANNEL("3", third) \
     "add sp, sp, #16\n" \
     "pop {r4, r5, r6, r7, r8, r10, r11, pc}\n"
 
-#define DTN_DSP_ROW_PAIRS_OF_TWO DTN_DSP_ROW_PAIRS("", "", "", "", "")
-#define DTN_DSP_ROW_PAIRS_OF_THREE \
-    DTN_DSP_ROW_PAIRS(DTN_DSP_FIRST_PAIRS("64", "r6", "r10"), DTN_DSP_NEXT_PAIRS("96", "r6", "r10"), \
-                      DTN_DSP_NEXT_PAIRS("128", "r6", "r10"), DTN_DSP_PAIRS_STORE("r6", "[r11, r4, lsl #1]"), \
-                      DTN_DSP_PAIRS_STORE("r10", "[r11, r4, lsl #1]"))
+#define DTN_DSP_ROW_PAIRS_OF_TWO DTN_DSP_ROW_PAIRS(DTN_DSP_NO)
+#define DTN_DSP_ROW_PAIRS_OF_THREE DTN_DSP_ROW_PAIRS(DTN_DSP_THIRD)
 
 /* clang-format on */
 
+/* The assembly is one string, longer than C99 requires of a compiler. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
 /**
- * Stores two pixels of two rows, from the columns on, for the channels up to `end`. Pixels are `pixel` bytes apart,
+ * Stores two pixels of two rows, from the columns on, for four channels. Pixels are `pixel` bytes apart,
  * rows `row`. `addend` is as `dtn_dsp_half_s8` takes it.
  */
 DTN_DSP_NAKED static void dtn_dsp_two_pixels(const dtn_dsp_pairs_column_t *columns DTN_DSP_PARAMETER,
                                              const dtn_dsp_pairs_channel_t *channel DTN_DSP_PARAMETER,
                                              int8_t *out DTN_DSP_PARAMETER, size_t pixel DTN_DSP_PARAMETER,
-                                             size_t row DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER,
-                                             const dtn_dsp_pairs_channel_t *end DTN_DSP_PARAMETER)
+                                             size_t row DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER)
 {
     __asm__(DTN_DSP_ROW_PAIRS_OF_TWO);
 }
@@ -125,19 +134,19 @@ DTN_DSP_NAKED static void dtn_dsp_two_pixels(const dtn_dsp_pairs_column_t *colum
 DTN_DSP_NAKED static void dtn_dsp_three_pixels(const dtn_dsp_pairs_column_t *columns DTN_DSP_PARAMETER,
                                                const dtn_dsp_pairs_channel_t *channel DTN_DSP_PARAMETER,
                                                int8_t *out DTN_DSP_PARAMETER, size_t pixel DTN_DSP_PARAMETER,
-                                               size_t row DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER,
-                                               const dtn_dsp_pairs_channel_t *end DTN_DSP_PARAMETER)
+                                               size_t row DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER)
 {
     __asm__(DTN_DSP_ROW_PAIRS_OF_THREE);
 }
 
+#pragma GCC diagnostic pop
+
 #else
 
 static inline void dtn_dsp_some_pixels(const dtn_dsp_pairs_column_t *columns, const dtn_dsp_pairs_channel_t *channel,
-                                       size_t count, int8_t *out, size_t pixel, size_t row, int32_t addend,
-                                       const dtn_dsp_pairs_channel_t *end)
+                                       size_t count, int8_t *out, size_t pixel, size_t row, int32_t addend)
 {
-    for (size_t i = 0; channel + i != end; i++) {
+    for (size_t i = 0; i < DTN_DSP_PAIRS_CHANNELS; i++) {
         for (size_t x = 0; x < count; x++) {
             uint32_t upper = channel[i].start;
             uint32_t lower = channel[i].start;
@@ -154,23 +163,18 @@ static inline void dtn_dsp_some_pixels(const dtn_dsp_pairs_column_t *columns, co
 }
 
 static inline void dtn_dsp_two_pixels(const dtn_dsp_pairs_column_t *columns, const dtn_dsp_pairs_channel_t *channel,
-                                      int8_t *out, size_t pixel, size_t row, int32_t addend,
-                                      const dtn_dsp_pairs_channel_t *end)
+                                      int8_t *out, size_t pixel, size_t row, int32_t addend)
 {
-    dtn_dsp_some_pixels(columns, channel, 2, out, pixel, row, addend, end);
+    dtn_dsp_some_pixels(columns, channel, 2, out, pixel, row, addend);
 }
 
 static inline void dtn_dsp_three_pixels(const dtn_dsp_pairs_column_t *columns, const dtn_dsp_pairs_channel_t *channel,
-                                        int8_t *out, size_t pixel, size_t row, int32_t addend,
-                                        const dtn_dsp_pairs_channel_t *end)
+                                        int8_t *out, size_t pixel, size_t row, int32_t addend)
 {
-    dtn_dsp_some_pixels(columns, channel, 3, out, pixel, row, addend, end);
+    dtn_dsp_some_pixels(columns, channel, 3, out, pixel, row, addend);
 }
 
 #endif
-
-/* Columns of a line that are in memory at once, two more than outputs, and channels. */
-enum { DTN_DSP_PAIRS_COLUMNS = 26, DTN_DSP_PAIRS_CHANNELS = 4 };
 
 /* The numbers of four channels. */
 typedef struct {
@@ -268,21 +272,18 @@ static void dtn_dsp_pairs_pixels(const dtn_dsp_row_pairs_t *pairs, const dtn_dsp
 {
     const size_t pixel = (size_t)pairs->p->out_c;
     const size_t row = (size_t)pairs->p->out_w * pixel;
-    const dtn_dsp_pairs_channel_t *end = pairs->channels + DTN_DSP_PAIRS_CHANNELS;
     if (count == 3 && !is_single) {
-        dtn_dsp_three_pixels(columns, pairs->channels, out, pixel, row, pairs->addend, end);
+        dtn_dsp_three_pixels(columns, pairs->channels, out, pixel, row, pairs->addend);
     } else if (count == 2 && !is_single) {
-        dtn_dsp_two_pixels(columns, pairs->channels, out, pixel, row, pairs->addend, end);
+        dtn_dsp_two_pixels(columns, pairs->channels, out, pixel, row, pairs->addend);
     } else {
         int8_t whole[2][3][DTN_DSP_PAIRS_CHANNELS];
         const size_t whole_row = sizeof whole[0];
         /* A pointer to either function would leave the stack's bound unknown. */
         if (count == 3) {
-            dtn_dsp_three_pixels(columns, pairs->channels, whole[0][0], sizeof whole[0][0], whole_row, pairs->addend,
-                                 end);
+            dtn_dsp_three_pixels(columns, pairs->channels, whole[0][0], sizeof whole[0][0], whole_row, pairs->addend);
         } else {
-            dtn_dsp_two_pixels(columns, pairs->channels, whole[0][0], sizeof whole[0][0], whole_row, pairs->addend,
-                               end);
+            dtn_dsp_two_pixels(columns, pairs->channels, whole[0][0], sizeof whole[0][0], whole_row, pairs->addend);
         }
         for (int32_t x = 0; x < count; x++) {
             memcpy(out + (size_t)x * pixel, whole[0][x], sizeof whole[0][0]);

@@ -8,12 +8,17 @@
 #include "interleaved_rows_dsp.h"
 #include "loops_dsp.h"
 
-/** Steps of two elements in a turn of the loops of three rows, the code of each, and what marks weights of 16 bits. */
+/**
+ * Steps of two elements in a turn of the loops of three rows, the code of each, and what marks weights of 16 bits.
+ * Steps of four elements in a turn of the loop of a row, and the code of each.
+ */
 enum {
     DTN_DSP_THREE_STEPS = 16,
     DTN_DSP_THREE_STEP_BYTES = 40,
     DTN_DSP_THREE_S16_STEP_BYTES = 32,
     DTN_DSP_THREE_S16 = 1,
+    DTN_DSP_ROW_STEPS = 8,
+    DTN_DSP_ROW_STEP_BYTES = 76,
 };
 
 #if defined(__ARM_FEATURE_DSP)
@@ -143,12 +148,13 @@ enum {
  *   r3, r7     two weights of one row; at the end the multiplier and the shift
  *   r4, r5, r6, r8   sums
  *
- *   sp + 0 inputs, 4 bytes of a pair, 8 saved registers, 40 the caller's parameters
+ * The first turn of the loop starts where as many steps are left as the others lack.
+ *
+ *   sp + 0 inputs, 4 bytes of a pair, 8 address in the loop, 12 saved registers, 44 the caller's parameters
  */
-#define DTN_DSP_ROW_INPUTS "[sp]"
-#define DTN_DSP_ROW_PAIR "[sp, #4]"
-#define DTN_DSP_ROW_LAST_PAIR "[sp, #40]"
-#define DTN_DSP_ROW_LAST "[sp, #44]"
+#define DTN_DSP_ROW_INPUTS_AND_PAIR "[sp]"
+#define DTN_DSP_ROW_SKIPPED "[sp, #8]"
+#define DTN_DSP_ROW_LAST_PAIR "[sp, #44]"
 #define DTN_DSP_ROW_END "[sp, #48]"
 #define DTN_DSP_ROW_BIAS "[sp, #52]"
 #define DTN_DSP_ROW_OUTPUT "[sp, #56]"
@@ -178,26 +184,21 @@ enum {
 #define DTN_DSP_ROW_STORE(sum) DTN_DSP_OUTPUT(sum, "[r0], #1", "r3", "r7", "r12", "lr", "r11", "r10")
 
 #define DTN_DSP_ROWS \
-    "push {r0, r2, r4, r5, r6, r7, r8, r10, r11, lr}\n" \
+    "adr.w r12, 2f\n" \
+    "add r3, r3, r12\n" \
+    "orr r3, r3, #1\n" \
+    "push {r0, r2, r3, r4, r5, r6, r7, r8, r10, r11, lr}\n" \
     "1:\n" \
     "ldr r10, " DTN_DSP_ROW_BIAS "\n" \
-    "ldr r0, " DTN_DSP_ROW_INPUTS "\n" \
+    "ldrd r0, r2, " DTN_DSP_ROW_INPUTS_AND_PAIR "\n" \
     "ldrd r4, r5, [r10], #8\n" \
     "ldrd r6, r8, [r10], #8\n" \
     "str r10, " DTN_DSP_ROW_BIAS "\n" \
-    "ldr r10, " DTN_DSP_ROW_PAIR "\n" \
-    "add r2, r1, r10\n" \
-    /* Thirty-two elements at a time, then four. */ \
-    DTN_DSP_IF_AT("r10", DTN_DSP_ROW_LAST, "beq 3f") \
+    "add r2, r1, r2\n" \
+    "ldr pc, " DTN_DSP_ROW_SKIPPED "\n" \
     "2:\n" \
     DTN_DSP_TIMES_4(DTN_DSP_ROW_STEP DTN_DSP_ROW_STEP) \
-    DTN_DSP_IF_AT("r10", DTN_DSP_ROW_LAST, "bne 2b") \
-    "3:\n" \
-    DTN_DSP_IF_AT("r10", DTN_DSP_ROW_END, "beq 5f") \
-    "4:\n" \
-    DTN_DSP_ROW_STEP \
-    DTN_DSP_IF_AT("r10", DTN_DSP_ROW_END, "bne 4b") \
-    "5:\n" \
+    DTN_DSP_IF_AT("r10", DTN_DSP_ROW_END, "bne 2b") \
     "ldrd r0, r10, " DTN_DSP_ROW_OUTPUT "\n" \
     "ldrd r3, r7, " DTN_DSP_ROW_FACTOR "\n" \
     "mov r11, #0x40000000\n" \
@@ -211,7 +212,7 @@ enum {
     "ldr r10, " DTN_DSP_ROW_LAST_PAIR "\n" \
     "cmp r1, r10\n" \
     "bne 1b\n" \
-    "add sp, sp, #8\n" \
+    "add sp, sp, #12\n" \
     "pop {r4, r5, r6, r7, r8, r10, r11, pc}\n"
 
 /* clang-format on */
@@ -240,15 +241,14 @@ dtn_dsp_three_by_pairs(const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *w
 /**
  * Multiplies a row of whole fours of inputs by two pairs of rows of weights at a time, up to `end_of_weights`, and
  * stores the outputs. Each four inputs are two words. Weights start at a multiple of 4, and a pair has `pair` bytes.
- * `end` is behind all words, and `last` behind those of the last whole 32 elements. All outputs have one factor.
+ * `end` is behind all words. `skipped` is the number of steps that the first turn of the loop, of DTN_DSP_ROW_STEPS,
+ * lacks, times the bytes of their code. All outputs have one factor. `adr` needs the function at a multiple of 4.
  */
-DTN_DSP_NAKED static void
-dtn_dsp_row_by_pairs(const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER,
-                     size_t pair DTN_DSP_PARAMETER, size_t unused DTN_DSP_PARAMETER,
-                     const int8_t *end_of_weights DTN_DSP_PARAMETER, const uint32_t *last DTN_DSP_PARAMETER,
-                     const uint32_t *end DTN_DSP_PARAMETER, const int32_t *bias DTN_DSP_PARAMETER,
-                     int8_t *output DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER,
-                     int32_t multiplier DTN_DSP_PARAMETER, int32_t drop DTN_DSP_PARAMETER)
+DTN_DSP_NAKED __attribute__((aligned(4))) static void dtn_dsp_row_by_pairs(
+    const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER, size_t pair DTN_DSP_PARAMETER,
+    size_t skipped DTN_DSP_PARAMETER, const int8_t *end_of_weights DTN_DSP_PARAMETER,
+    const uint32_t *end DTN_DSP_PARAMETER, const int32_t *bias DTN_DSP_PARAMETER, int8_t *output DTN_DSP_PARAMETER,
+    int32_t addend DTN_DSP_PARAMETER, int32_t multiplier DTN_DSP_PARAMETER, int32_t drop DTN_DSP_PARAMETER)
 {
     __asm__(DTN_DSP_ROWS);
 }
@@ -287,10 +287,9 @@ static inline void dtn_dsp_three_by_pairs(const uint32_t *inputs, const int8_t *
     }
 }
 
-static inline void dtn_dsp_row_by_pairs(const uint32_t *inputs, const int8_t *weights, size_t pair, size_t unused,
-                                        const int8_t *end_of_weights, const uint32_t *last, const uint32_t *end,
-                                        const int32_t *bias, int8_t *output, int32_t addend, int32_t multiplier,
-                                        int32_t drop)
+static inline void dtn_dsp_row_by_pairs(const uint32_t *inputs, const int8_t *weights, size_t pair, size_t skipped,
+                                        const int8_t *end_of_weights, const uint32_t *end, const int32_t *bias,
+                                        int8_t *output, int32_t addend, int32_t multiplier, int32_t drop)
 {
     for (size_t channel = 0; weights != end_of_weights; channel++) {
         uint32_t sum = (uint32_t)bias[channel];
@@ -300,8 +299,7 @@ static inline void dtn_dsp_row_by_pairs(const uint32_t *inputs, const int8_t *we
         output[channel] = dtn_dsp_scaled(addend, (dtn_cm_factor_t){multiplier, (uint32_t)drop}, sum);
         weights += channel % 2 * pair;
     }
-    (void)last;
-    (void)unused;
+    (void)skipped;
 }
 
 #endif

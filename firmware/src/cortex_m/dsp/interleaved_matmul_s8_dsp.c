@@ -78,14 +78,15 @@ static void one_by_one(const dtn_cm_product_t *product)
     const dtn_cm_factor_t factor = dtn_cm_factor(&product->scale, 0);
     const size_t depth = product->depth;
     const size_t whole = product->channels / FOUR * FOUR;
+    const size_t skipped = ((size_t)0 - depth / FOUR) % DTN_DSP_ROW_STEPS * DTN_DSP_ROW_STEP_BYTES;
     for (size_t row = 0; row < product->rows; row++) {
         int8_t *output = product->output + row * product->output_pitch;
         dtn_dsp_unpack(product->input + row * product->input_pitch, 0, depth / 4, words, 2);
         for (size_t first = 0; first != product->channels;) {
             const size_t from = first == 0 ? 0 : product->channels - FOUR;
             const size_t end = first == 0 ? whole : product->channels;
-            dtn_dsp_row_by_pairs(words, product->weights + from * depth, 2 * depth, 0, product->weights + end * depth,
-                                 words + depth / 32 * 16, words + depth / 2, product->bias + from, output + from,
+            dtn_dsp_row_by_pairs(words, product->weights + from * depth, 2 * depth, skipped,
+                                 product->weights + end * depth, words + depth / 2, product->bias + from, output + from,
                                  dtn_dsp_addend(&product->scale), factor.multiplier, (int32_t)factor.drop);
             first = end;
         }

@@ -1,9 +1,10 @@
 #include <string.h>
 
 #include "depthwise_three_taps_mve.h"
+#include "depthwise_tiles_mve.h"
 
 /* Pixels of an output for which collecting the weights costs more than it saves. */
-enum { MOST_PIXELS = 2 };
+enum { MOST_PIXELS = 9 };
 
 /* The part of a window that is inside the map: its first input, that input's weight, and its size. */
 typedef struct {
@@ -366,6 +367,10 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     bool is_shared = p->out_c != p->in_c;
     if (!is_shared && p->out_h * p->out_w <= MOST_PIXELS) {
         few_pixels(layer);
+        return true;
+    }
+    if (takes_tiles(layer)) {
+        all_tiles(layer);
         return true;
     }
     const dtn_cm_axis_t *along = is_shared ? NULL : axis_of_triples(&axes[0], &axes[1]);

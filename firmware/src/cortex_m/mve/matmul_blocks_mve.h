@@ -16,7 +16,7 @@ enum { DTN_CM_BLOCK = 16, DTN_CM_TRIPLE = 3 };
 enum { DTN_CM_SHORT = 16 };
 
 /** Longest padded row, most padded rows at once, and bytes of a buffer for them. */
-enum { DTN_CM_PADDED = 48, DTN_CM_PADDED_ROWS = 16, DTN_CM_PADDED_BYTES = DTN_CM_PADDED_ROWS * DTN_CM_PADDED };
+enum { DTN_CM_PADDED = 48, DTN_CM_PADDED_ROWS = 20, DTN_CM_PADDED_BYTES = DTN_CM_PADDED_ROWS * DTN_CM_PADDED };
 
 /** Bytes of a padded row. */
 static inline size_t dtn_cm_padded_bytes(size_t depth)

@@ -71,9 +71,16 @@ static inline int32x4_t four_of(const int32_t *sums, bool is_packed)
     return is_packed ? vshrq_n_s32(four, 4) : four;
 }
 
+/* The sums of four channels, with the values that they start at unless they have them. */
+static inline int32x4_t started(const int32_t *sums, bool is_packed, bool has_starts, int32x4_t starts)
+{
+    const int32x4_t four = four_of(sums, is_packed);
+    return has_starts ? four : vaddq_s32(four, starts);
+}
+
 /* Three rows for shifts below 0. */
 static inline __attribute__((always_inline)) void store_rows(const dtn_cm_block_t *block, sums_t sums, bool is_packed,
-                                                             int8_t *output, size_t pitch)
+                                                             bool has_starts, int8_t *output, size_t pitch)
 {
     /* Copies of everything, which no store to the output can change. */
     factors_t factors;
@@ -91,9 +98,9 @@ static inline __attribute__((always_inline)) void store_rows(const dtn_cm_block_
         lanes.multipliers = vldrwq_s32(multipliers);
         lanes.shifts = vldrwq_s32(shifts);
         const int32x4_t four = vldrwq_s32(starts);
-        vstrbq_s32(x, dtn_cm_scaled_lanes(vaddq_s32(four_of(from, is_packed), four), &lanes));
-        vstrbq_s32(y, dtn_cm_scaled_lanes(vaddq_s32(four_of(from + DTN_CM_BLOCK, is_packed), four), &lanes));
-        vstrbq_s32(z, dtn_cm_scaled_lanes(vaddq_s32(four_of(from + 2 * DTN_CM_BLOCK, is_packed), four), &lanes));
+        vstrbq_s32(x, dtn_cm_scaled_lanes(started(from, is_packed, has_starts, four), &lanes));
+        vstrbq_s32(y, dtn_cm_scaled_lanes(started(from + DTN_CM_BLOCK, is_packed, has_starts, four), &lanes));
+        vstrbq_s32(z, dtn_cm_scaled_lanes(started(from + 2 * DTN_CM_BLOCK, is_packed, has_starts, four), &lanes));
         multipliers += step;
         shifts += step;
         starts += DTN_MVE_LANES;
@@ -108,7 +115,7 @@ static inline __attribute__((always_inline)) void store_rows(const dtn_cm_block_
         lanes.shifts = vldrwq_z_s32(shifts, there);
         const int32x4_t four = vldrwq_z_s32(starts, there);
         for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
-            int32x4_t sum = vaddq_s32(four_of(from + i * DTN_CM_BLOCK, is_packed), four);
+            int32x4_t sum = started(from + i * DTN_CM_BLOCK, is_packed, has_starts, four);
             vstrbq_p_s32(x + i * pitch, dtn_cm_scaled_lanes(sum, &lanes), there);
         }
     }

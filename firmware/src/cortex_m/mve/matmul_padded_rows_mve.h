@@ -20,53 +20,48 @@ typedef struct {
 } two_channels_t;
 
 /*
- * Sums of two channels for each row of two vectors. Those of the next row are four words behind.
+ * Sums of two channels for each row, two rows in a turn. Those of the next row are four words behind.
  *
- *   q0 to q3              weights
+ *   q0 to q3              weights; q0 to q5 for rows of three vectors
  *   q6, q7                inputs
  *   r0, r2                the sums
- *   lr                    rows that are left
+ *   lr                    pairs of rows that are left; the carry flag is set for an odd row behind them
  */
+#define SUMS_OF_ROWS(load, row)                                                                                        \
+    const int8_t *x = p->x;                                                                                            \
+    register size_t left __asm__("lr") = p->rows;                                                                      \
+    __asm__ volatile("vctp.8 %[tail]\n" load "lsrs.w lr, lr, #1\n"                                                     \
+                     "wls lr, lr, 2f\n"                                                                                \
+                     "1:\n" row row "le lr, 1b\n"                                                                      \
+                     "2:\n"                                                                                            \
+                     "bcc 3f\n" row "3:\n"                                                                             \
+                     : [x] "+&r"(x), [sums] "+&r"(sums), "+&r"(left)                                                   \
+                     : [w] "r"(p->w), [v] "r"(p->v), [tail] "r"(p->tail)                                               \
+                     : "r0", "r2", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", DTN_CM_PREDICATE "cc", "memory")
+
 DTN_CM_ALONE static void sums_of_two_vectors(const two_channels_t *p, int32_t *sums)
 {
-    const int8_t *x = p->x;
-    register size_t left __asm__("lr") = p->rows;
-    __asm__ volatile("vctp.8 %[tail]\n" DTN_CM_LOAD_TWO "dls lr, lr\n"
-                     "1:\n"
-                     "vldrb.8 q6, [%[x]], #16\n"
-                     "vldrb.8 q7, [%[x]], #16\n"
-                     "vmladav.s8 r0, q6, q0\n"
-                     "vmladav.s8 r2, q6, q2\n"
-                     "vmladava.s8 r0, q7, q1\n"
-                     "vmladava.s8 r2, q7, q3\n"
-                     "strd r0, r2, [%[sums]], #16\n"
-                     "le lr, 1b\n"
-                     : [x] "+&r"(x), [sums] "+&r"(sums), "+&r"(left)
-                     : [w] "r"(p->w), [v] "r"(p->v), [tail] "r"(p->tail)
-                     : "r0", "r2", "q0", "q1", "q2", "q3", "q6", "q7", DTN_CM_PREDICATE "cc", "memory");
+    SUMS_OF_ROWS(DTN_CM_LOAD_TWO, "vldrb.8 q6, [%[x]], #16\n"
+                                  "vmladav.s8 r0, q6, q0\n"
+                                  "vldrb.8 q7, [%[x]], #16\n"
+                                  "vmladav.s8 r2, q6, q2\n"
+                                  "vmladava.s8 r0, q7, q1\n"
+                                  "vmladava.s8 r2, q7, q3\n"
+                                  "strd r0, r2, [%[sums]], #16\n");
 }
 
-/* The same for rows of three vectors, with weights in q0 to q5. */
 DTN_CM_ALONE static void sums_of_three_vectors(const two_channels_t *p, int32_t *sums)
 {
-    const int8_t *x = p->x;
-    register size_t left __asm__("lr") = p->rows;
-    __asm__ volatile("vctp.8 %[tail]\n" DTN_CM_LOAD_THREE "dls lr, lr\n"
-                     "1:\n"
-                     "vldrb.8 q6, [%[x]], #16\n"
-                     "vldrb.8 q7, [%[x]], #16\n"
-                     "vmladav.s8 r0, q6, q0\n"
-                     "vmladav.s8 r2, q6, q3\n"
-                     "vldrb.8 q6, [%[x]], #16\n"
-                     "vmladava.s8 r0, q7, q1\n"
-                     "vmladava.s8 r2, q7, q4\n"
-                     "vmladava.s8 r0, q6, q2\n"
-                     "vmladava.s8 r2, q6, q5\n"
-                     "strd r0, r2, [%[sums]], #16\n"
-                     "le lr, 1b\n"
-                     : [x] "+&r"(x), [sums] "+&r"(sums), "+&r"(left)
-                     : [w] "r"(p->w), [v] "r"(p->v), [tail] "r"(p->tail)
-                     : "r0", "r2", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", DTN_CM_PREDICATE "cc", "memory");
+    SUMS_OF_ROWS(DTN_CM_LOAD_THREE, "vldrb.8 q6, [%[x]], #16\n"
+                                    "vmladav.s8 r0, q6, q0\n"
+                                    "vldrb.8 q7, [%[x]], #16\n"
+                                    "vmladav.s8 r2, q6, q3\n"
+                                    "vldrb.8 q6, [%[x]], #16\n"
+                                    "vmladava.s8 r0, q7, q1\n"
+                                    "vmladava.s8 r2, q7, q4\n"
+                                    "vmladava.s8 r0, q6, q2\n"
+                                    "vmladava.s8 r2, q6, q5\n"
+                                    "strd r0, r2, [%[sums]], #16\n");
 }
 
 /* Outputs of four channels for each row of sums. */

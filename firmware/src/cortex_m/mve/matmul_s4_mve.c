@@ -118,7 +118,7 @@ void dtn_cm_three_rows_s4(const dtn_cm_block_t *block, const int8_t *const rows[
     sums_t sums;
     add_packed(rows, block->weights, block->depth, dtn_cm_packed_rows(block->count), sums[0]);
     if (block->scale->largest_shift < 0) {
-        store_rows(block, sums, true, output, pitch);
+        store_rows(block, sums, true, false, output, pitch);
     } else {
         store_rows_general(block, sums, true, output, pitch);
     }

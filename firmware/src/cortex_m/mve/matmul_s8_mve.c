@@ -64,7 +64,7 @@ void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN
         add_more(sums, block->count, more);
     }
     if (block->scale->largest_shift < 0) {
-        store_rows(block, sums, false, output, pitch);
+        store_rows(block, sums, false, false, output, pitch);
     } else {
         store_rows_general(block, sums, false, output, pitch);
     }
