@@ -80,7 +80,8 @@ class Limited(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         padded = nn.functional.pad(x * 2, (0, 5)).reshape(3, 5)
-        return x * self.factors, x.clamp(min=-0.1), x.clamp(-9, 9), nn.functional.hardtanh(x, -9, 0.1), padded
+        peaks = nn.functional.max_pool1d(x.exp(), 3, 1)
+        return peaks, x * self.factors, x.clamp(min=-0.1), x.clamp(-9, 9), nn.functional.hardtanh(x, -9, 0.1), padded
 
 
 def test_constants_limits_and_moved_values() -> None:
@@ -110,3 +111,5 @@ def test_constants_limits_and_moved_values() -> None:
     assert ends("x")[0] < 1.2 * least
     assert ends("mul") == pytest.approx(ends("pad"), rel=0.01)
     assert ends("pad") == ends("reshape")
+    assert ends("max_pool1d")[0] > ends("exp")[0] > 0
+    assert ends("max_pool1d")[1] == pytest.approx(ends("exp")[1], rel=0.01)

@@ -459,3 +459,23 @@ def test_changes_of_scale_between_both_processors_run() -> None:
     batches = [torch.randn(1, 4, 16) for _ in range(16)]
     build = api.build(Peak(), batches[0], target="imxrt700cm", calibration=batches)
     assert build.manifest.quality.outputs[0].sqnr > 30
+
+
+class Peaks(nn.Module):
+    """A value of the NPU whose readers, a product and a comparison, have scales of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heat = self.conv(x).sigmoid()
+        return heat * (functional.max_pool2d(heat, 3, 1, 1) == heat).float()
+
+
+def test_a_value_is_quantized_for_each_reader_from_its_own_scale() -> None:
+    generator = torch.Generator().manual_seed(2)
+    samples = [(x,) for x in torch.randn(64, 1, 3, 16, 16, generator=generator)]
+    built = api.build(Peaks(), samples[0], target=NPU, calibration=samples)
+    assert built.manifest.quality.outputs[0].sqnr > 12  # 5 with the scale of the product between

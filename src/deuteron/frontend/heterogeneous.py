@@ -197,7 +197,7 @@ def quantize_once(module: fx.GraphModule) -> None:
         torch.ops.quantized_decomposed.dequantize_per_tensor.default,
     )
     recurrent_lowering.lower(module)
-    for node in list(module.graph.nodes):
+    for node in [node for node in module.graph.nodes if node.target is not dequantize]:
         first, *others = [user for user in node.users if user.target is quantize] or [None]
         for other in others:
             if first is not None and mark_of(node) is None and other.args[1:] != first.args[1:]:

@@ -55,16 +55,29 @@ def widen(model: fx.GraphModule, batches: int) -> None:
         observer: Any = getattr(model, str(node.target), None) if node.op == "call_module" else None
         if type(observer) in (HistogramObserver, MinMaxObserver) and _count(node):
             places.setdefault(observer, []).append(node)
-    counts: dict[Bounds, int] = {}
+    growth: dict[tuple[float, bool], float] = {}
     for observer, nodes in places.items():
-        measured = float(observer.min_val), float(observer.max_val)
-        counts[measured] = max(counts.get(measured, 0), batches * max(map(_count, nodes)))
+        below, above = _growth(observer, batches * max(map(_count, nodes)))
+        for end, by in (((float(observer.min_val), False), below), ((float(observer.max_val), True), above)):
+            growth[end] = min(growth.get(end, math.inf), by)  # moved values and their source keep a common end
     for observer, nodes in places.items():
-        count = counts[float(observer.min_val), float(observer.max_val)]  # moved values keep the scale of their source
-        if 1 < count < ENOUGH and observer.min_val < observer.max_val:
-            factor = min(MOST, math.sqrt(math.log(ENOUGH) / math.log(count)))
+        below, above = growth[float(observer.min_val), False], growth[float(observer.max_val), True]
+        if below or above:
             limits = [bounds.get(node, (-math.inf, math.inf)) for node in nodes]
-            replace_observer(model, observer, _widened(observer, factor, _joined(limits)))
+            replace_observer(model, observer, _widened(observer, (below, above), _joined(limits)))
+
+
+def _growth(observer: Any, count: int) -> Bounds:
+    """Return by how much a range that was measured on some values grows at its ends.
+
+    The part of the range on each side of zero grows by a factor: the values spread from zero, or from an end that is
+    nearer to it.
+    """
+    low, high = float(observer.min_val), float(observer.max_val)
+    if not 1 < count < ENOUGH or low >= high:
+        return 0.0, 0.0
+    more = min(MOST, math.sqrt(math.log(ENOUGH) / math.log(count))) - 1
+    return more * (min(high, 0.0) - min(low, 0.0)), more * (max(high, 0.0) - max(low, 0.0))
 
 
 def _count(place: fx.Node) -> int:
@@ -90,17 +103,12 @@ def _joined(bounds: list[Bounds]) -> Bounds:
     return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
-def _widened(observer: Any, factor: float, bounds: Bounds) -> Any:
-    """Return an observer with a wider range, up to the bounds.
-
-    The part of the range on each side of zero grows by the factor: the values spread from zero, or from an end that is
-    nearer to it.
-    """
+def _widened(observer: Any, growth: Bounds, bounds: Bounds) -> Any:
+    """Return an observer with a wider range, up to the bounds."""
     names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
     wider: Any = MinMaxObserver(**{name: getattr(observer, name) for name in names})
     search = getattr(observer, "_non_linear_param_search", lambda: (observer.min_val, observer.max_val))
     low, high = map(float, search())
-    below, above = (factor - 1) * (min(high, 0.0) - low), (factor - 1) * (high - max(low, 0.0))
-    wider.min_val = torch.tensor(min(low, max(low - below, bounds[0])))
-    wider.max_val = torch.tensor(max(high, min(high + above, bounds[1])))
+    wider.min_val = torch.tensor(min(low, max(low - growth[0], bounds[0])))
+    wider.max_val = torch.tensor(max(high, min(high + growth[1], bounds[1])))
     return wider
