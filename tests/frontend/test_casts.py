@@ -174,8 +174,16 @@ class Chosen(nn.Module):
         return signs.int(), largest.int(), torch.where(x > 0, 3.0, (x * 4).round()).int()
 
 
+class Votes(nn.Module):
+    """Integers of sums of whole floats."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        votes = (x > 0).float().sum(0)
+        return (votes * 3).int(), (votes.amax(0, keepdim=True) - votes[:3]).int()
+
+
 @pytest.mark.parametrize("target", full.first(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], 1))
-@pytest.mark.parametrize("module", [Codes, Chosen])
+@pytest.mark.parametrize("module", [Codes, Chosen, Votes])
 def test_integers_of_whole_floats(module: type[nn.Module], target: str):
     torch.manual_seed(0)
     batches = [torch.randn(4, 8) for _ in range(16)]

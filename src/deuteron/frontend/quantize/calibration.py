@@ -92,7 +92,12 @@ def observe_integers(model: fx.GraphModule) -> None:
 
 
 _WHOLE = frozenset({"ceil", "floor", "round", "sign", "sgn", "trunc"})
-_KEEP = frozenset({"abs", "clone", "flatten", "neg", "permute", "relu", "reshape", "transpose", "unsqueeze", "view"})
+_KEEP = frozenset(
+    {
+        *("abs", "amax", "amin", "clone", "expand", "flatten", "neg", "permute", "relu", "reshape", "select", "slice"),
+        *("squeeze", "sum", "transpose", "unsqueeze", "view"),
+    }
+)
 _ARITHMETIC = frozenset({"add", "maximum", "minimum", "mul", "sub"})
 """Operators that make whole numbers of floats, of a whole number, and of two."""
 
