@@ -93,6 +93,12 @@ def test_packed_sequences():
     )
 
 
+def test_a_scripted_module():
+    with pytest.raises(InputError) as caught:
+        export(nn.Sequential(torch.jit.script(nn.Linear(2, 2))), (torch.ones(1, 2),))
+    assert "hint: use the module as it is before `torch.jit.script`" in str(caught.value)
+
+
 def test_a_shape_that_depends_on_data():
     with pytest.raises(UnsupportedError) as caught:
         export(Masks(), X)

@@ -69,6 +69,8 @@ def not_exported(error: Exception) -> InputError:
         what, hint = "it computes gradients", DERIVES
     elif line and "pack" in line[2] and "_sequence(" in line[2]:
         what, hint = "packed sequences have sizes that depend on data", PACKED
+    elif "torch.jit" in what:
+        hint = "use the module as it is before `torch.jit.script`, `torch.jit.trace` or `torch.jit.freeze`"
     return InputError(
         f"PyTorch cannot export this model: {what}{f', at `{line[2]}`' if line else ''}",
         where=f"{line[0]}:{line[1]}" if line else None,

@@ -55,6 +55,8 @@ CONSTANTS: list[Callable[[Any, Tensor], Tensor]] = [
     lambda m, x: x[:, m.count :] + x[:, m.count, None],
     lambda m, x: torch.cat(x.split(m.sizes.tolist(), 1)[::-1], 1),
     lambda m, x: x[:, torch.nonzero(m.mask).squeeze(1)],
+    lambda m, x: x[:, torch.where(~m.mask | m.mask)[0]] + x[:, ~(m.sizes > 9).all() & m.mask].sum(),
+    lambda m, x: torch.masked_select(x, m.mask) + x.masked_select(mask=m.mask),
     lambda m, x: x[:, torch.where(m.mask)[0]] if torch.equal(m.sizes, torch.tensor([3, 5])) else x,
     lambda m, x: x.repeat_interleave(torch.tensor([1, 2, 0, 3]), dim=0) if m.mask.any() else x,
     lambda _, x: x.repeat_interleave(torch.arange(32)),

@@ -36,7 +36,8 @@ _CONVERSIONS = "__bool__ __float__ __index__ __int__ allclose equal is_nonzero i
 _NUMBERS = frozenset(_CONVERSIONS.split())
 """Functions that return Python values."""
 
-_PURE = frozenset(["__get__", "__getitem__", "bool", "double", "float", "int", "long"])
+_SIGNS = "__and__ __floordiv__ __invert__ __or__ __rdiv__ __rfloordiv__ __rpow__ __xor__"
+_PURE = frozenset(["__get__", "__getitem__", "bool", "double", "float", "int", "long", *_SIGNS.split()])
 """Functions that change no operand, and have no operator of their name."""
 
 _UNCOUNTED = frozenset({"__set__", "batch_norm", "instance_norm"})
@@ -160,6 +161,8 @@ class _ExportMode(TorchFunctionMode):
             return pytree.tree_map_only(Tensor, literal, self._real(func, args, kwargs))
         if name == "repeat_interleave" and len(known) > 1 and known[1] and kwargs.get("output_size") is None:
             return self._repeated(*args, **kwargs)
+        if name == "masked_select" and len(known) > 1 and known[1] and kwargs.get("out") is None:
+            return self._masked(*operands)
         if name in ("__getitem__", "__setitem__") and (found := _selection(*args[:2])) is not None:
             if name == "__setitem__":
                 return found.write(args[2])
@@ -214,6 +217,12 @@ class _ExportMode(TorchFunctionMode):
             x, dim = x.flatten(), 0
         return x.index_select(dim, literal(self._real(torch.repeat_interleave, (repeats,), {})))
 
+    def _masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Select the elements of a known mask by their places."""
+        shape: Sequence[int] = cast(Any, torch).broadcast_shapes(x.shape, mask.shape)
+        places = self._real(lambda known: known.expand(shape).nonzero(as_tuple=True), (mask,), {})
+        return x.expand(shape)[tuple(map(literal, places))]
+
 
 def _passing() -> bool | None:
     """Return the truth value that lets a check of user code pass, if it is at one that only raises an error."""
@@ -236,12 +245,14 @@ def _version(tensor: Tensor) -> int:
 def _is_pure(name: str) -> bool:
     """Return True for an operator that changes no operand and draws no random number."""
     base = name.strip("_")
+    if name in _PURE:
+        return True
     if (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or name == "__setitem__":
         return False
     packet = getattr(torch.ops.aten, base, None)
     overloads = [getattr(packet, one) for one in packet.overloads()] if packet is not None else []
     is_random = any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads)
-    return name in _PURE or (bool(overloads) and not is_random)
+    return bool(overloads) and not is_random
 
 
 def _shares() -> UnsupportedError:
