@@ -170,7 +170,7 @@ class Chosen(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         signs = torch.where(x > 0, torch.tensor(1.0), torch.tensor(-1.0))
-        largest = torch.maximum((x * 4).trunc(), torch.full((8,), 5.0))
+        largest = torch.maximum((x * 4).trunc(), torch.full((8,), 5.0)).clamp(max=7)
         return signs.int(), largest.int(), torch.where(x > 0, 3.0, (x * 4).round()).int()
 
 

@@ -99,7 +99,8 @@ _KEEP = frozenset(
     }
 )
 _ARITHMETIC = frozenset({"add", "maximum", "minimum", "mul", "sub"})
-"""Operators that make whole numbers of floats, of a whole number, and of two."""
+_LIMITS = frozenset({"clamp", "clamp_max", "clamp_min", "hardtanh", "relu6"})
+"""Operators that make whole numbers of floats, of a whole number, of two, and of one with whole limits."""
 
 
 class _WholeObserver(MinMaxObserver):
@@ -161,6 +162,10 @@ def _is_whole(model: fx.GraphModule, node: fx.Node, whole: Collection[fx.Node]) 
         number = value_of(model, node)
         return bool((number == number.round()).all())
     operands = {"where": node.args[1:], **dict.fromkeys(_ARITHMETIC, node.args)}.get(called(node))
+    if called(node) in _LIMITS:
+        limits = [limit for limit in (*node.args[1:], *node.kwargs.values()) if limit is not None]
+        are_whole = all(isinstance(limit, int | float) and float(limit).is_integer() for limit in limits)
+        return node.args[0] in whole and are_whole
     if operands is not None:
         numbers = [float(one) for one in operands if isinstance(one, int | float)]
         is_known = all(one in whole for one in operands if isinstance(one, fx.Node))
