@@ -160,6 +160,15 @@ def test_samples_of_files_and_functions(tmp_path: Path) -> None:
             [np.ones((1, 7))],
             "sample 0 of the calibration data has the shape [1, 7] for input `t0`, [1, 6] is allowed",
         ),
+        (
+            [np.ones((1, 6), np.uint8)],
+            "sample 0 of the calibration data has the dtype uint8 for input `t0`, finite float32 is allowed",
+        ),
+        (
+            [np.ones((1, 6)), np.array([[0, 1, np.nan, 3, 4, np.inf]])],
+            "sample 1 of the calibration data has 2 of 6 values that are NaN or infinite for input `t0`, finite float32 "
+            "is allowed",
+        ),
     ],
 )
 def test_calibration_data_that_do_not_fit_are_named(given: object, message: str, tmp_path: Path) -> None:

@@ -210,7 +210,17 @@ def _fitting(number: int, array: Array, tensor: FlatTensor) -> Array:
             f"{[*tensor.shape]} is allowed",
             hint=_HINT_DATA,
         )
-    return array.reshape(tensor.shape).astype(tensor.dtype.lower())
+    wanted = np.dtype(tensor.dtype.lower())
+    problem = f"the dtype {array.dtype}" if array.dtype.kind != wanted.kind else None
+    if problem is None and wanted.kind == "f" and (wrong := int((~np.isfinite(array)).sum())):
+        problem = f"{wrong} of {array.size} values that are NaN or infinite"
+    if problem:
+        raise InputError(
+            f"sample {number} of the calibration data has {problem} for input `{tensor.name}`, finite {wanted} is "
+            "allowed",
+            hint="give the values that the application will give the model",
+        )
+    return array.reshape(tensor.shape).astype(wanted)
 
 
 def _read(named: str | Path, model: FlatModel) -> Iterable[object]:
