@@ -123,12 +123,14 @@ void layer_random_rows(dtn_cm_windows_t *p, uint64_t *state)
     p->in_h = (last < 0 ? 0 : last) + 1 + test_between(state, 0, span);
 }
 
-/* Three taps side by side, as most convolutions have. Some maps are large. */
+/* Three taps side by side, as most convolutions have. Some maps are large, others one element with wide padding. */
 static void make_three_taps(dtn_cm_axis_t *axis, uint64_t *state)
 {
     axis->kernel = 3;
     axis->dilation = 1;
-    axis->in += test_between(state, 0, 7) == 0 ? 40 : 2;
+    const int32_t size = test_between(state, 0, 7);
+    axis->pad = size == 1 ? 3 : axis->pad;
+    axis->in = size == 1 ? 1 : axis->in + (size == 0 ? 40 : 2);
     axis->out = out_of(state, CONV, axis->in, axis->kernel, axis->stride, axis->pad, axis->dilation);
 }
 

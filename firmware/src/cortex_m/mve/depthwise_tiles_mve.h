@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
     dtn_cm_axis_t along;
     dtn_cm_axis_t across;
+    bool is_along_x;
     bool are_four;  /* outputs of a tile, not two */
     size_t rows;    /* of a tile */
     int32_t offset; /* of outputs */
@@ -153,8 +154,9 @@ static void start_tiles(tiles_t *tiles, const dtn_cm_convolution_t *layer)
     const dtn_cm_windows_t *p = layer->p;
     const dtn_cm_axis_t x = DTN_CM_AXIS_X(p);
     const dtn_cm_axis_t y = DTN_CM_AXIS_Y(p);
-    tiles->along = x.out >= y.out ? x : y;
-    tiles->across = x.out >= y.out ? y : x;
+    tiles->is_along_x = x.out >= y.out;
+    tiles->along = tiles->is_along_x ? x : y;
+    tiles->across = tiles->is_along_x ? y : x;
     tiles->are_four = x.stride == 1 && y.stride == 1;
     tiles->rows = tiles->are_four ? 4 : 3;
     tiles->offset = layer->scale.offset;
@@ -176,9 +178,8 @@ static void move_weights(tiles_t *tiles, size_t output, size_t words)
 /* The numbers of four channels. */
 static void start_channels(tiles_t *tiles, const dtn_cm_convolution_t *layer, size_t channel)
 {
-    const bool is_along_x = tiles->along.in_step < tiles->across.in_step;
-    const size_t along_pitch = is_along_x ? layer->taps_pitch : 3 * layer->taps_pitch;
-    const size_t across_pitch = is_along_x ? 3 * layer->taps_pitch : layer->taps_pitch;
+    const size_t along_pitch = tiles->is_along_x ? layer->taps_pitch : 3 * layer->taps_pitch;
+    const size_t across_pitch = tiles->is_along_x ? 3 * layer->taps_pitch : layer->taps_pitch;
     const size_t rows = tiles->rows;
     const int8_t *weights = layer->weights + channel;
     int32x4_t sums = vdupq_n_s32(0);
