@@ -259,11 +259,30 @@ void layer_random(layer_t *layer, uint64_t *state)
     }
 }
 
+/* Zeros beside the last element of interleaved rows with an odd number of elements, as the format has them. */
+static void end_interleaved_rows(const layer_t *layer)
+{
+    const dtn_tensor_t *weights = &layer->call.values[1];
+    const dtn_cm_windows_t *p = &layer->params.conv;
+    const int32_t row = layer->kind == INTERLEAVED_CONV ? p->kernel_w * p->in_c : layer->params.linear.in_features;
+    const bool is_s16 = weights->type == DTN_TYPE_S16;
+    const size_t weight = is_s16 ? sizeof(int16_t) : 1;
+    const size_t pair = 4 * weight * dtn_cm_interleaved_words((size_t)row);
+    for (size_t end = pair; row % 2 != 0 && end <= weights->bytes; end += pair) {
+        uint8_t *last = (uint8_t *)weights->data + end;
+        memset(last - (is_s16 ? 3 : 2) * weight, 0, weight);
+        memset(last - weight, 0, weight);
+    }
+}
+
 void layer_fill(const layer_t *layer, uint32_t index, uint64_t *state)
 {
     const dtn_tensor_t *value = &layer->call.values[index];
     for (uint32_t j = 0; j < value->bytes; j++) {
         ((uint8_t *)value->data)[j] = (uint8_t)test_random(state);
+    }
+    if (index == 1 && layer->kind > PACKED_LINEAR && layer->kind < CONV_S16) {
+        end_interleaved_rows(layer);
     }
     if (layer_is_winograd(layer)) {
         layer_fill_winograd(layer, index, state);
