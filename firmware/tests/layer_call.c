@@ -259,7 +259,7 @@ void layer_random(layer_t *layer, uint64_t *state)
     }
 }
 
-/* Zeros beside the last element of interleaved rows with an odd number of elements, as the format has them. */
+/* Writes the zero that the format has behind an odd number of elements in each interleaved row. */
 static void end_interleaved_rows(const layer_t *layer)
 {
     const dtn_tensor_t *weights = &layer->call.values[1];

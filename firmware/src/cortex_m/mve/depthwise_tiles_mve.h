@@ -239,11 +239,6 @@ static void load_columns(const tiles_t *tiles, const int8_t *first, int32_t row,
     }
 }
 
-static int32_t between(int32_t least, int32_t value, int32_t most)
-{
-    return value < least ? least : value < most ? value : most;
-}
-
 static void pad_columns(const tiles_t *tiles, int32_t *to, int32_t count)
 {
     for (size_t left = (size_t)count * tiles->rows; left != 0; left--) {
@@ -275,8 +270,8 @@ static strip_t start_strip(tiles_t *tiles, int32_t first, int32_t count)
     const dtn_cm_axis_t *along = &tiles->along;
     const int32_t columns = (count - 1) * along->stride + 3;
     const int32_t start = first * along->stride - along->pad;
-    const int32_t before = between(0, -start, columns);
-    const int32_t inside = between(0, along->in - start - before, columns - before);
+    const int32_t before = dtn_cm_clamp(-start, 0, columns);
+    const int32_t inside = dtn_cm_clamp(along->in - start - before, 0, columns - before);
     int32_t *place = tiles->columns + (size_t)before * tiles->rows;
     pad_columns(tiles, tiles->columns, before);
     pad_columns(tiles, place + (size_t)inside * tiles->rows, columns - before - inside);
@@ -295,7 +290,7 @@ static void lines_of_tiles(tiles_t *tiles, const strip_t *strip, const int8_t *i
     image += (size_t)strip->column * tiles->along.in_step;
     output += (size_t)strip->first * out_step;
     for (int32_t line = 0; line < across.out; line += lines) {
-        line = between(0, line, across.out - lines);
+        line = dtn_cm_clamp(line, 0, across.out - lines);
         if (strip->columns != 0) {
             load_columns(tiles, image, line * across.stride - across.pad, strip->columns, strip->place);
             *behind = tiles->pad; /* in place of a fourth word */
@@ -316,8 +311,8 @@ static __attribute__((noinline)) void all_tiles(const dtn_cm_convolution_t *laye
     start_tiles(&tiles, layer);
     const int32_t most = tiles.are_four ? TILE_COLUMNS - 2 : TILE_COLUMNS / 2 - 1;
     for (int32_t first = 0, count; first < tiles.along.out; first += count) {
-        count = between(2, tiles.along.out - first, most);
-        first = between(0, first, tiles.along.out - count);
+        count = dtn_cm_clamp(tiles.along.out - first, 2, most);
+        first = dtn_cm_clamp(first, 0, tiles.along.out - count);
         const strip_t strip = start_strip(&tiles, first, count);
         for (size_t channel = 0; channel < layer->channels; channel += LANES) {
             start_channels(&tiles, layer, channel);

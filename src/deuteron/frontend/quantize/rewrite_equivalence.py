@@ -124,7 +124,7 @@ class Doubles(fx.Interpreter):
     """Runs a model on float64 copies of its inputs, weights and buffers.
 
     Where values cancel, float32 noise can be as large as the result. Buffers do not change, including those that batch
-    norms write in training mode. Of equal elements, sorts return the one with the lowest index first.
+    norms write in training mode. Sorts are stable.
     """
 
     def run_node(self, n: fx.Node) -> Any:
