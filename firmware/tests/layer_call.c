@@ -123,12 +123,14 @@ void layer_random_rows(dtn_cm_windows_t *p, uint64_t *state)
     p->in_h = (last < 0 ? 0 : last) + 1 + test_between(state, 0, span);
 }
 
-/* Three taps side by side, as most convolutions have. Some maps are large. */
+/* Three taps side by side, as most convolutions have. Some maps are large, others one element with wide padding. */
 static void make_three_taps(dtn_cm_axis_t *axis, uint64_t *state)
 {
     axis->kernel = 3;
     axis->dilation = 1;
-    axis->in += test_between(state, 0, 7) == 0 ? 40 : 2;
+    const int32_t size = test_between(state, 0, 7);
+    axis->pad = size == 1 ? 3 : axis->pad;
+    axis->in = size == 1 ? 1 : axis->in + (size == 0 ? 40 : 2);
     axis->out = out_of(state, CONV, axis->in, axis->kernel, axis->stride, axis->pad, axis->dilation);
 }
 
@@ -257,11 +259,30 @@ void layer_random(layer_t *layer, uint64_t *state)
     }
 }
 
+/* Writes the zero that the format has behind an odd number of elements in each interleaved row. */
+static void end_interleaved_rows(const layer_t *layer)
+{
+    const dtn_tensor_t *weights = &layer->call.values[1];
+    const dtn_cm_windows_t *p = &layer->params.conv;
+    const int32_t row = layer->kind == INTERLEAVED_CONV ? p->kernel_w * p->in_c : layer->params.linear.in_features;
+    const bool is_s16 = weights->type == DTN_TYPE_S16;
+    const size_t weight = is_s16 ? sizeof(int16_t) : 1;
+    const size_t pair = 4 * weight * dtn_cm_interleaved_words((size_t)row);
+    for (size_t end = pair; row % 2 != 0 && end <= weights->bytes; end += pair) {
+        uint8_t *last = (uint8_t *)weights->data + end;
+        memset(last - (is_s16 ? 3 : 2) * weight, 0, weight);
+        memset(last - weight, 0, weight);
+    }
+}
+
 void layer_fill(const layer_t *layer, uint32_t index, uint64_t *state)
 {
     const dtn_tensor_t *value = &layer->call.values[index];
     for (uint32_t j = 0; j < value->bytes; j++) {
         ((uint8_t *)value->data)[j] = (uint8_t)test_random(state);
+    }
+    if (index == 1 && layer->kind > PACKED_LINEAR && layer->kind < CONV_S16) {
+        end_interleaved_rows(layer);
     }
     if (layer_is_winograd(layer)) {
         layer_fill_winograd(layer, index, state);

@@ -20,6 +20,7 @@ from deuteron.frontend import mixed_precision
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.pipeline import Flow
 from deuteron.frontend.quality.measure import measure
+from deuteron.frontend.quantize import few_values
 from deuteron.frontend.quantize.equalise import equalise, links
 from deuteron.frontend.recipes import Recipe
 
@@ -222,3 +223,12 @@ def test_no_less_is_hinted_at_than_can_be_had(monkeypatch: pytest.MonkeyPatch) -
     assert caught.value.hint == (
         "lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`"
     )
+
+
+def test_a_search_widens_ranges_as_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    monkeypatch.setattr(few_values, "widen", lambda _, batches: counts.append(batches))
+    samples = [(x,) for x in torch.randn(40, 1, 8)]
+    options = api.BuildOptions(min_sqnr=1)
+    api.build(nn.Linear(8, 5), samples[0], target="cortex-m55", calibration=samples, options=options)
+    assert counts == [40, 40]  # of the search and of the build

@@ -98,6 +98,24 @@ def test_the_largest_of_a_long_row_are_built(tmp_path: Path) -> None:
         assert torch.allclose(values, there, atol=0.1)
 
 
+class Sparse(nn.Module):
+    """Orders of elements of which most are zero."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        x = (x - 1).relu()
+        y = x[:, :64]
+        return *x.topk(9, -1), y.argsort(), *y.sort(-1, descending=True), *y.kthvalue(3, 1), *y.median(0)
+
+
+def test_equal_elements_have_the_order_of_their_indices(tmp_path: Path) -> None:
+    samples = torch.randn(4, 2, 200, generator=torch.Generator().manual_seed(0)).round()
+    api.build(Sparse(), samples[0], target="cortex-m55", calibration=[*samples], output=tmp_path / "built")
+    _, places, order, *_ = map(torch.from_numpy, api.run(tmp_path / "built", [samples[0].numpy()]))
+    x = (samples[0] - 1).relu()
+    assert torch.equal(places, x.argsort(descending=True, stable=True)[:, :9])
+    assert torch.equal(order, x[:, :64].argsort(stable=True))
+
+
 def _orders(model: fx.GraphModule) -> None:
     orders.write(model, has_topk=False)
 

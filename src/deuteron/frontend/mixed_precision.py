@@ -52,11 +52,12 @@ class Search:
         Raises:
             UnsupportedError: the outputs do not reach the ratio with int16 wherever operators support it.
         """
-        batches = evenly(list(self.batches()), _SAMPLES)
+        every = list(self.batches())
+        batches = evenly(every, _SAMPLES)
 
         def sqnr(nodes: frozenset[str], by: Any = quantizer) -> tuple[float, Sequence[str]]:
             self.int16_nodes = nodes
-            return _measured(copy.deepcopy(model), batches, by)
+            return _measured(copy.deepcopy(model), batches, by, len(every))
 
         before, values = sqnr(frozenset())
         if before >= self.least:
@@ -157,8 +158,11 @@ def _between(before: fx.Node, after: fx.Node) -> set[fx.Node]:
     return {before, *(following & leading)}
 
 
-def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) -> tuple[float, list[str]]:
-    """The signal-to-noise ratio of the worst output in dB, and the names of all values, largest loss first."""
+def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any, count: int) -> tuple[float, list[str]]:
+    """The signal-to-noise ratio of the worst output in dB, and the names of all values, largest loss first.
+
+    The batches are some of `count` that the build is calibrated with, and ranges are widened as with all.
+    """
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from deuteron.frontend.quality.float_model import without_observers
@@ -168,7 +172,8 @@ def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) 
 
     prepared = prepare_pt2e(model, quantizer)
     observe_integers(prepared)
-    few_values.widen(prepared, calibrate(prepared, batches))
+    calibrate(prepared, batches)
+    few_values.widen(prepared, count)
     floats = without_observers(prepared)
     measured = measure(floats, convert_pt2e(prepared), batches)
     sqnr = min((output.all.total() for output in measured.outputs.values()), default=float("inf"))

@@ -265,7 +265,7 @@ class Pyramid(nn.Module):
 
 
 class Planes(nn.Module):
-    """A reshaped image that is an output, and its transpose; and so of a layer, a greatest value and a mean."""
+    """Outputs and their transposes: of a reshaped image, a layer, a maximum and a mean."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
     dtn_cm_axis_t along;
     dtn_cm_axis_t across;
+    bool is_along_x;
     bool are_four;  /* outputs of a tile, not two */
     size_t rows;    /* of a tile */
     int32_t offset; /* of outputs */
@@ -153,8 +154,9 @@ static void start_tiles(tiles_t *tiles, const dtn_cm_convolution_t *layer)
     const dtn_cm_windows_t *p = layer->p;
     const dtn_cm_axis_t x = DTN_CM_AXIS_X(p);
     const dtn_cm_axis_t y = DTN_CM_AXIS_Y(p);
-    tiles->along = x.out >= y.out ? x : y;
-    tiles->across = x.out >= y.out ? y : x;
+    tiles->is_along_x = x.out >= y.out;
+    tiles->along = tiles->is_along_x ? x : y;
+    tiles->across = tiles->is_along_x ? y : x;
     tiles->are_four = x.stride == 1 && y.stride == 1;
     tiles->rows = tiles->are_four ? 4 : 3;
     tiles->offset = layer->scale.offset;
@@ -176,9 +178,8 @@ static void move_weights(tiles_t *tiles, size_t output, size_t words)
 /* The numbers of four channels. */
 static void start_channels(tiles_t *tiles, const dtn_cm_convolution_t *layer, size_t channel)
 {
-    const bool is_along_x = tiles->along.in_step < tiles->across.in_step;
-    const size_t along_pitch = is_along_x ? layer->taps_pitch : 3 * layer->taps_pitch;
-    const size_t across_pitch = is_along_x ? 3 * layer->taps_pitch : layer->taps_pitch;
+    const size_t along_pitch = tiles->is_along_x ? layer->taps_pitch : 3 * layer->taps_pitch;
+    const size_t across_pitch = tiles->is_along_x ? 3 * layer->taps_pitch : layer->taps_pitch;
     const size_t rows = tiles->rows;
     const int8_t *weights = layer->weights + channel;
     int32x4_t sums = vdupq_n_s32(0);
@@ -238,11 +239,6 @@ static void load_columns(const tiles_t *tiles, const int8_t *first, int32_t row,
     }
 }
 
-static int32_t between(int32_t least, int32_t value, int32_t most)
-{
-    return value < least ? least : value < most ? value : most;
-}
-
 static void pad_columns(const tiles_t *tiles, int32_t *to, int32_t count)
 {
     for (size_t left = (size_t)count * tiles->rows; left != 0; left--) {
@@ -274,8 +270,8 @@ static strip_t start_strip(tiles_t *tiles, int32_t first, int32_t count)
     const dtn_cm_axis_t *along = &tiles->along;
     const int32_t columns = (count - 1) * along->stride + 3;
     const int32_t start = first * along->stride - along->pad;
-    const int32_t before = between(0, -start, columns);
-    const int32_t inside = between(0, along->in - start - before, columns - before);
+    const int32_t before = dtn_cm_clamp(-start, 0, columns);
+    const int32_t inside = dtn_cm_clamp(along->in - start - before, 0, columns - before);
     int32_t *place = tiles->columns + (size_t)before * tiles->rows;
     pad_columns(tiles, tiles->columns, before);
     pad_columns(tiles, place + (size_t)inside * tiles->rows, columns - before - inside);
@@ -294,7 +290,7 @@ static void lines_of_tiles(tiles_t *tiles, const strip_t *strip, const int8_t *i
     image += (size_t)strip->column * tiles->along.in_step;
     output += (size_t)strip->first * out_step;
     for (int32_t line = 0; line < across.out; line += lines) {
-        line = between(0, line, across.out - lines);
+        line = dtn_cm_clamp(line, 0, across.out - lines);
         if (strip->columns != 0) {
             load_columns(tiles, image, line * across.stride - across.pad, strip->columns, strip->place);
             *behind = tiles->pad; /* in place of a fourth word */
@@ -315,8 +311,8 @@ static __attribute__((noinline)) void all_tiles(const dtn_cm_convolution_t *laye
     start_tiles(&tiles, layer);
     const int32_t most = tiles.are_four ? TILE_COLUMNS - 2 : TILE_COLUMNS / 2 - 1;
     for (int32_t first = 0, count; first < tiles.along.out; first += count) {
-        count = between(2, tiles.along.out - first, most);
-        first = between(0, first, tiles.along.out - count);
+        count = dtn_cm_clamp(tiles.along.out - first, 2, most);
+        first = dtn_cm_clamp(first, 0, tiles.along.out - count);
         const strip_t strip = start_strip(&tiles, first, count);
         for (size_t channel = 0; channel < layer->channels; channel += LANES) {
             start_channels(&tiles, layer, channel);

@@ -17,7 +17,7 @@ from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.eager.observe import seeded
 from deuteron.frontend.eager.outputs import difference, equal
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.operators import called, reads_inputs
+from deuteron.frontend.operators import arguments_of, called, reads_inputs
 from deuteron.frontend.quantize import inplace, source_propagation
 from deuteron.frontend.source_lines import first_line
 
@@ -32,6 +32,9 @@ _SCALES = ("mul", "div")
 
 _MEANS = ("mean", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
 """Operators with a factor that a rewrite may round."""
+
+_ORDERS = frozenset({"argsort", "kthvalue", "median", "sort", "topk"})
+"""Operators that return the indices of elements; PyTorch leaves open which one of equal elements comes first."""
 
 _MASKS = frozenset({"masked_fill", "scaled_dot_product_attention", "softmax", "where"})
 """Operators whose rewrites hold for the calibration batches: numbers that stand for infinity, and masks of scores."""
@@ -121,7 +124,7 @@ class Doubles(fx.Interpreter):
     """Runs a model on float64 copies of its inputs, weights and buffers.
 
     Where values cancel, float32 noise can be as large as the result. Buffers do not change, including those that batch
-    norms write in training mode.
+    norms write in training mode. Sorts are stable.
     """
 
     def run_node(self, n: fx.Node) -> Any:
@@ -129,6 +132,8 @@ class Doubles(fx.Interpreter):
         if called(n) == "_assert_tensor_metadata":
             return None  # it compares dtypes
         value = super().run_node(n)
+        if called(n) in _ORDERS and "dim" in arguments_of(n):
+            value = self._stable(n, value)
         if not isinstance(value, Tensor):
             return value
         if value.is_floating_point():
@@ -136,6 +141,15 @@ class Doubles(fx.Interpreter):
         if value.is_complex():
             return value.to(torch.complex128)
         return value.clone() if n.op == "get_attr" else value
+
+    def _stable(self, node: fx.Node, value: Any) -> Any:
+        """Return the result of an operator that sorts, with the indices that the ranks of a stable sort have."""
+        given, (args, kwargs) = arguments_of(node), self.fetch_args_kwargs_from_env(node)
+        descends = bool(given.get("descending") or given.get("largest"))
+        order = cast(Tensor, args[0]).argsort(dim=given["dim"], descending=descends, stable=True)
+        ranks = order.argsort(dim=given["dim"])
+        result = cast(Any, node.target)(-ranks if descends else ranks, *args[1:], **kwargs)
+        return result if isinstance(result, Tensor) else (value[0], result[1])
 
 
 class _Rewritten(Doubles):
