@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests import full
 from tests.cli.test_inspect import GRAPH
+from tests.graph_stripes.networks import random_network
 from tests.npu.neutron.tflite import litert
 from tests.npu.neutron.tflite.files import with_float_edges
 from tests.npu.neutron.tflite.partitioned_files import Net, Q
@@ -346,6 +347,18 @@ def test_a_file_of_which_nothing_is_on_the_npu_has_the_plan_of_its_bundle(deuter
         f"error: nothing of `{file}` runs on an NPU\n\n"
         "hint: `deuteron plan` shows its memory in firmware, `deuteron explain` gives the reasons\n"
     )
+
+
+def test_a_budget_includes_inputs_and_outputs_next_to_a_neutron(deuteron: Run, tmp_path: Path):
+    file, budget = tmp_path / "net.tflite", ("--target", "imxrt700", "--sram-budget", "24Ki")
+    file.write_bytes(encode(random_network(1)))
+    built = deuteron("build", file, *budget, "-o", tmp_path / "built")
+    assert int(built.out.rpartition("= ")[2].split()[0].replace(",", "")) <= 24 * 1024
+    assert manifests.read(tmp_path / "built").options.memory.sram_budget == 24 * 1024
+    file.write_bytes(encode(random_network(2)))
+    refused = deuteron("build", file, *budget, "-o", tmp_path / "other")
+    assert refused.code == 1
+    assert "inputs, outputs and CPU tensors take 40,464 of 24,576 bytes" in refused.err
 
 
 def test_the_cpu_alone_is_estimated_in_instructions(deuteron: Run, path: Path):

@@ -166,8 +166,8 @@ def test_samples_of_files_and_functions(tmp_path: Path) -> None:
         ),
         (
             [np.ones((1, 6)), np.array([[0, 1, np.nan, 3, 4, np.inf]])],
-            "sample 1 of the calibration data has 2 of 6 values that are NaN or infinite for input `t0`, finite float32 "
-            "is allowed",
+            "sample 1 of the calibration data has 2 of 6 values that are NaN or infinite for input `t0`, finite "
+            "float32 is allowed",
         ),
     ],
 )

@@ -87,10 +87,15 @@ class _Plan:
 
 def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
     """Return the memory of a build's bundle; None if ExecuTorch's plan is used. Raises the errors of the next one."""
+    arch = targets.load(manifest.target)
+    return next_to_partitions(bundle, manifest.options.memory, arch, sram_of_partitions(bundle))
+
+
+def sram_of_partitions(bundle: Bundle) -> int:
+    """Return the bytes of SRAM of the partitions' weights, and of the largest scratch and prefetch area."""
     partitions = [delegate.partition for delegate in bundle.delegates]
     working = max((each.budget_bytes for each in partitions), default=0)
-    taken = sum(each.linked_bytes for each in partitions) + working
-    return next_to_partitions(bundle, manifest.options.memory, targets.load(manifest.target), taken)
+    return sum(each.linked_bytes for each in partitions) + working
 
 
 def next_to_partitions(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -> Arena | None:

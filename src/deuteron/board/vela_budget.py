@@ -1,20 +1,24 @@
 """Fits TFLite files for an Ethos-U into a budget of SRAM: cuts them into stripes of rows before Vela compiles them."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from deuteron.arch import targets
 from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import VelaOptions
 from deuteron.board import vela_check
+from deuteron.board.arena import sram_of_partitions
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
 from deuteron.board.vela_check import bundle_of, samples_of
 from deuteron.board.vela_search import SAMPLES, Candidate, VelaSearch, is_limited
 from deuteron.builds.manifest import PROGRAM, Manifest
 from deuteron.builds.options import BuildOptions
+from deuteron.errors import CapacityError, UnsupportedError
 from deuteron.graph_stripes.search import VELA, SegmentSearch, Tried
 from deuteron.graph_stripes.tflite_writer import cut
 from deuteron.npu.ethosu.program import program_of
@@ -32,16 +36,49 @@ def build_of(
 ) -> tuple[Manifest, dict[str, bytes]]:
     """Convert a TFLite file as `tflite_build.build_of`, within the budget of SRAM if there is one.
 
-    `vela_check` checks the result of Vela.
+    `vela_check` checks the result of Vela. The partitions of a Neutron get what inputs, outputs and CPU tensors leave.
 
     Raises:
-        CapacityError: no program for an Ethos-U fits; the error names the least that was found.
+        CapacityError: no program fits; the error names the least that was found.
     """
-    choose = _chosen if isinstance(targets.load(target).npu, EthosU) else None
-    manifest, files = tflite_build.build_of(path, target, options, calibration, choose)
+    is_ethosu = isinstance(targets.load(target).npu, EthosU)
+    made = partial(tflite_build.build_of, path, target, calibration=calibration, choose=_chosen if is_ethosu else None)
+    manifest, files = made(options=options)
+    if manifest.partitions and not is_ethosu and (budget := options.memory.sram_budget) is not None:
+        left = budget - _tensors_beyond(manifest, files, budget)
+        if left < budget:
+            manifest, files = _next_to_tensors(made, options, left)
     if has_c_operators(target):
         HostExecutor(translate(pte.read(files[PROGRAM]), manifest, name=manifest.model.name))  # checks all steps
     return manifest, files
+
+
+def _tensors_beyond(manifest: Manifest, files: Mapping[str, bytes], budget: int) -> int:
+    """Return the bytes of SRAM of tensors that are not of partitions; 0 if all fits, or is for another runtime."""
+    with suppress(UnsupportedError):
+        bundle = translate(pte.read(files[PROGRAM]), manifest, name=manifest.model.name)
+        tensors = bundle.planned_bytes + bundle.state_bytes
+        return tensors if tensors + sram_of_partitions(bundle) > budget else 0
+    return 0
+
+
+def _next_to_tensors(
+    made: Callable[..., tuple[Manifest, dict[str, bytes]]], options: BuildOptions, left: int
+) -> tuple[Manifest, dict[str, bytes]]:
+    """Make a build again, whose partitions fit into what other tensors leave of the budget."""
+    budget = options.memory.sram_budget or 0
+    tensors = budget - left
+    try:
+        manifest, files = made(options=replace(options, memory=replace(options.memory, sram_budget=max(1, left))))
+    except CapacityError as error:
+        needed = error.needed + tensors if error.needed else 0
+        raise CapacityError(
+            f"{error.message}; inputs, outputs and CPU tensors take {tensors:,} of {budget:,} bytes",
+            where=error.where,
+            hint=f"give `--sram-budget {needed}`" if needed else error.hint,
+            needed=needed,
+        ) from error
+    return replace(manifest, options=replace(manifest.options, memory=options.memory)), files
 
 
 def _chosen(builder: VelaBuilder) -> VelaBuild:
