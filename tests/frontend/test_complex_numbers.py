@@ -8,6 +8,7 @@ import torch
 from tests.frontend.float_rewrites import Call, rewritten
 from torch import Tensor, fx
 
+from deuteron import api
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.export import check_exported
 from deuteron.frontend.quantize import complex_numbers, doubles, inplace
@@ -143,3 +144,9 @@ def _written_behind_its_conjugate(x: Tensor) -> Tensor:
 def test_complex_numbers_without_a_rule_stay(function: Callable[[Tensor], Tensor]) -> None:
     found = rewritten(Call(function), (4, 8), complex_numbers.write, rtol=1e-5)
     assert torch.ops.aten.complex.default in found
+
+
+def test_a_spectrum_of_the_last_dimension_needs_no_copies() -> None:
+    samples = [(x,) for x in torch.randn(4, 1, 16, generator=torch.Generator().manual_seed(0))]
+    built = api.build(Call(lambda x: torch.fft.rfft(x).abs()), samples[0], target="cortex-m55", calibration=samples)
+    assert not [op.op for op in built.manifest.cpu_ops if op.op.startswith("aten::")]

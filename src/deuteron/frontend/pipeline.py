@@ -378,6 +378,7 @@ class Flow:
             program_checks.check_indices(model)
         if not keeps_float_layers:
             program_checks.check_weights(model)
+        synonyms.remove_identity_transposes(model)
         decompositions.make_parameters(model)
         annotations.copy_shared_biases(model)
         give_strides(model)

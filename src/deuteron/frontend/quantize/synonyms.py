@@ -28,6 +28,16 @@ def write(model: fx.GraphModule) -> None:
     _remove_expansions(model)
 
 
+def remove_identity_transposes(model: fx.GraphModule) -> None:
+    """Remove transposes of a dimension with itself, which other rewrites leave: ExecuTorch makes copies of them."""
+    for node in model.graph.find_nodes(op="call_function", target=aten.transpose.int):
+        x, one, other = cast("tuple[fx.Node, int, int]", node.args)
+        rank = cast(Tensor, x.meta["val"]).dim()
+        if not rank or one % rank == other % rank:
+            node.replace_all_uses_with(x)
+            model.graph.erase_node(node)
+
+
 def _as(target: object) -> Decomposition:
     return lambda _, node: call(node, target, *node.args)
 
