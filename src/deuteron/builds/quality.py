@@ -112,9 +112,8 @@ class Quality:
     layers: tuple[LayerQuality, ...] = ()
     metrics: tuple[Metric, ...] = ()
 
-    @property
-    def summary(self) -> str:
-        """Return the SQNR of each output, with advice if one is low; empty if none has any."""
+    def summary(self, *, advises: bool = True) -> str:
+        """Return the SQNR of each output, empty if none has any; if one is low and `advises`, with options to try."""
         listed = [
             f"output {i} {CONSTANT}"
             if output.constant
@@ -124,7 +123,7 @@ class Quality:
             for i, output in enumerate(self.outputs)
         ]
         is_little = any(output.sqnr < LITTLE for output in self.outputs if output.channels)
-        more = "; `--equalise --correct-biases` may give more" if is_little else ""
+        more = "; `--equalise --correct-biases` may give more" if is_little and advises else ""
         return f"signal to quantization noise: {', '.join(listed)}{more}" if listed else ""
 
     @property

@@ -233,8 +233,9 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         printer.data(manifest.stream.text)
     if (memory := _memory(output)) is not None:
         printer.data(memory)
-    if manifest.quality.summary:
-        printer.data(manifest.quality.summary)
+    has_both = manifest.options.equalise and manifest.options.corrects_biases
+    if summary := manifest.quality.summary(advises=not has_both):
+        printer.data(summary)
     for name, entry in manifest.files.items():
         printer.note(f"wrote `{output / name}`, {entry.bytes:,} B")
     printer.note(f"wrote `{output / 'build.json'}`")
