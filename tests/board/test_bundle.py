@@ -196,9 +196,9 @@ def test_operators_that_firmware_lacks_are_named_with_their_line(built: Built) -
         f"`{name}`" for name in operators.supported() if not name.startswith(("cortex_m::", "deuteron::"))
     )
     assert str(caught.value) == (
-        f"{place_of(code)}: the operator `aten::sigmoid.out` is not in firmware, at `{code}`\n\nhint: firmware "
-        f"supports the operators of ExecuTorch's Cortex-M backend, and {known}: change the model so that the NPU runs "
-        "the others, or run the program with ExecuTorch's runtime on the device"
+        f"{place_of(code)}: the operator `aten::sigmoid.out` is not in firmware, at `{code}`\n\nhint: build for "
+        "a target whose CPU has int8 operators, such as `imxrt700cm` and `ethos-u55-128cm`, or run the program with "
+        f"ExecuTorch's runtime on the device; of portable operators firmware has {known}"
     )
 
 

@@ -22,15 +22,15 @@ from deuteron.runtime.program import Free, JumpFalse, Move, Program
 
 NHWC = (0, 2, 3, 1)
 OPERATORS_HINT = (
-    "firmware supports the operators of ExecuTorch's Cortex-M backend, and "
+    "build for a target whose CPU has int8 operators, such as `imxrt700cm` and `ethos-u55-128cm`, or run the program "
+    "with ExecuTorch's runtime on the device; of portable operators firmware has "
     "`quantized_decomposed::quantize_per_tensor`, `quantized_decomposed::dequantize_per_tensor`, `aten::copy_`, "
     "`aten::view_copy`, `aten::permute_copy`, `aten::squeeze_copy`, `aten::unsqueeze_copy`, `aten::expand_copy`, "
     "`aten::slice_copy`, `aten::select_copy`, `aten::cat`, `aten::stack`, `aten::index_select`, "
     "`aten::split_with_sizes_copy`, `aten::split_copy`, `aten::upsample_nearest2d`, "
     "`aten::add`, `aten::sub`, `aten::mul`, `aten::div`, `aten::remainder`, `aten::eq`, `aten::ne`, `aten::gt`, "
     "`aten::ge`, `aten::lt`, `aten::le`, `aten::clamp`, `aten::amax`, `aten::full`, `aten::convolution`, "
-    "`aten::max_pool2d_with_indices`, `dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`: change "
-    "the model so that the NPU runs the others, or run the program with ExecuTorch's runtime on the device"
+    "`aten::max_pool2d_with_indices`, `dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`"
 )
 STATIC_HINT = "export the model with fixed shapes, and with its weights in the file"
 DAMAGED_HINT = "the program is damaged: build the model again"

@@ -328,8 +328,8 @@ def _refused(operator: str, why: str, origin: Origin, where: str) -> Unsupported
     return UnsupportedError(
         f"the operator `{operator}` {why}{code}",
         where=origin.where or where,
-        hint=f"firmware supports the operators of ExecuTorch's Cortex-M backend, and {known}: change the model so that "
-        "the NPU runs the others, or run the program with ExecuTorch's runtime on the device",
+        hint="build for a target whose CPU has int8 operators, such as `imxrt700cm` and `ethos-u55-128cm`, or run the "
+        f"program with ExecuTorch's runtime on the device; of portable operators firmware has {known}",
     )
 
 

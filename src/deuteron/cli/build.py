@@ -231,8 +231,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         printer.data(line)
     if manifest.stream is not None:
         printer.data(manifest.stream.text)
-    if (memory := _memory(output)) is not None:
-        printer.data(memory)
+    printer.data(_memory(output))
     has_both = manifest.options.equalise and manifest.options.corrects_biases
     if summary := manifest.quality.summary(advises=not has_both):
         printer.data(summary)
@@ -241,14 +240,11 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
     printer.note(f"wrote `{output / 'build.json'}`")
 
 
-def _memory(output: Path) -> str | None:
-    """Return the SRAM that a build needs, or None if it is unknown.
-
-    It is unknown for microcode of the vendor's converter and for programs with operators that firmware lacks.
-    """
+def _memory(output: Path) -> str:
+    """Return the SRAM that a build needs, or why firmware cannot run it: that lacks an operator, or other microcode."""
     from deuteron import api
 
     try:
         return api.plan(output).summary()
-    except UnsupportedError:
-        return None
+    except UnsupportedError as error:
+        return f"firmware: none, {error.message.splitlines()[0].rstrip(':')}"

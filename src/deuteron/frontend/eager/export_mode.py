@@ -220,8 +220,11 @@ class _ExportMode(TorchFunctionMode):
     def _masked(self, x: Tensor, mask: Tensor) -> Tensor:
         """Select the elements of a known mask by their places."""
         shape: Sequence[int] = cast(Any, torch).broadcast_shapes(x.shape, mask.shape)
-        places = self._real(lambda known: known.expand(shape).nonzero(as_tuple=True), (mask,), {})
-        return x.expand(shape)[tuple(map(literal, places))]
+
+        def found(known: Tensor) -> tuple[Tensor, ...]:
+            return known.expand(shape).nonzero(as_tuple=True)
+
+        return x.expand(shape)[tuple(map(literal, self._real(found, (mask,), {})))]
 
 
 def _passing() -> bool | None:
