@@ -104,9 +104,7 @@ def test_a_build_for_an_ethos_u_says_what_sram_it_takes(deuteron: Run, build: Pa
     )
 
 
-def test_a_build_that_firmware_does_not_support_says_why(
-    deuteron: Run, build: Path, tmp_path: Path
-):
+def test_a_build_that_firmware_does_not_support_says_why(deuteron: Run, build: Path, tmp_path: Path):
     kept = ("--operators-not-to-delegate", "aten::convolution,aten::relu,aten::view_copy,aten::addmm")
     result = deuteron("build", f"{build.parent}/net.py:net", "-o", tmp_path / "n", *kept)
     assert (result.code, [line.partition(":")[0] for line in result.out.splitlines()]) == (
