@@ -1,4 +1,4 @@
-/* Captures log lines of ExecuTorch's runtime on request, so that an error message can include the runtime's reason. */
+/* Captures errors that ExecuTorch's runtime logs, on request, so that an error message can include its reason. */
 #include <executorch/runtime/platform/platform.h>
 
 #include <algorithm>
@@ -27,6 +27,9 @@ pal_emit_log_message_method show = nullptr;
 void capture_or_show(et_timestamp_t timestamp, et_pal_log_level_t level, const char *filename, const char *function,
                      size_t line, const char *message, size_t length)
 {
+    if (level == kDebug || level == kInfo) {
+        return; /* such as the files of the host's processor that the runtime reads */
+    }
     if (!captured.open || level != kError) {
         show(timestamp, level, filename, function, line, message, length);
     } else if (length + 1 <= sizeof captured.lines - captured.used) {
