@@ -31,8 +31,8 @@ def test_the_benches_tell_what_is_wrong() -> None:
 
 
 def test_npu_programs_have_a_bar_of_their_own() -> None:
-    assert cortex_m_networks.wanted("ds_cnn", "cortex-m55", "an547") == 1_150_000
-    assert cortex_m_networks.wanted("ds_cnn", "imxrt700", "an547") == 1_495_000
+    assert cortex_m_networks.wanted("ds_cnn", "cortex-m55", "an547") == 1_020_000
+    assert cortex_m_networks.wanted("ds_cnn", "imxrt700", "an547") == 1_326_000
 
 
 def test_the_instructions_of_a_network_are_told_apart_by_kind() -> None:

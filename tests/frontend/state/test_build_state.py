@@ -196,7 +196,7 @@ def test_samples_start_from_the_initial_state_unless_they_are_a_stream(built: Pa
 def test_a_stream_of_a_thousand_steps_does_not_drift(built: Path):
     module, subject = made("copied"), api.subject(built)
     subject.resets = (0,)
-    samples = arrays(1000)
+    samples = arrays(100) * 10  # the parts that are compared have the same inputs
     ours = np.stack([y for (y,) in subject.run(samples)])
     with torch.no_grad():
         wanted = np.stack([module(torch.from_numpy(x)).numpy() for (x,) in samples])
