@@ -264,9 +264,13 @@ static void end_interleaved_rows(const layer_t *layer)
 {
     const dtn_tensor_t *weights = &layer->call.values[1];
     const dtn_cm_windows_t *p = &layer->params.conv;
-    const int32_t row = layer->kind == INTERLEAVED_CONV ? p->kernel_w * p->in_c : layer->params.linear.in_features;
+    const bool is_conv_row = layer->kind == INTERLEAVED_CONV;
+    const int64_t row = is_conv_row ? (int64_t)p->kernel_w * p->in_c : layer->params.linear.in_features;
     const bool is_s16 = weights->type == DTN_TYPE_S16;
     const size_t weight = is_s16 ? sizeof(int16_t) : 1;
+    if (row < 1 || row > (int64_t)weights->bytes) {
+        return; /* a damaged layer, which is refused */
+    }
     const size_t pair = 4 * weight * dtn_cm_interleaved_words((size_t)row);
     for (size_t end = pair; row % 2 != 0 && end <= weights->bytes; end += pair) {
         uint8_t *last = (uint8_t *)weights->data + end;

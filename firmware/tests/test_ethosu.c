@@ -344,16 +344,14 @@ static void test_pool(uint64_t *state)
     for (int32_t oy = 0; oy < out_h; oy++) {
         for (int32_t ox = 0; ox < out_w; ox++) {
             for (int32_t c = 0; c < out.depth; c++) {
-                int64_t result = 0;
-                bool is_first = true;
+                int64_t result = kind == 0 ? INT32_MIN : 0; /* a maximum without positions inside the map */
                 for (int32_t at = 0; at < w.kernel_h * w.kernel_w * (kind == 2 ? depth : 1); at++) {
                     int32_t place = kind == 2 ? at / depth : at, value = 0;
                     int32_t ky = place / w.kernel_w, kx = place % w.kernel_w;
                     if (!meets(&stream, &w, &in, &out, oy, ox, ky, kx, kind == 2 ? at % depth : c, &value)) {
                         continue;
                     }
-                    result = kind != 0 ? result + value : is_first || value > result ? value : result;
-                    is_first = false;
+                    result = kind != 0 ? result + value : value > result ? value : result;
                 }
                 CHECK_EQUAL(map_stored(&stream, &out, oy, ox, c),
                             finished(&out, scaled(result, scale, shift, rounding)));

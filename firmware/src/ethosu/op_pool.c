@@ -38,9 +38,8 @@ static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
-    /* Per-channel scales, sums of several operations, and accumulators of a map are for other operations. */
-    uint32_t sums = dtn_ethosu_field(m, REG_ACC_FORMAT, SUMS_AT, SUMS_BITS);
-    if ((sums & FROM_ELSEWHERE) != 0 || (sums != 0 && !is_extremum(pool))) {
+    /* Per-channel scales and accumulators of a map are for other operations. */
+    if ((dtn_ethosu_field(m, REG_ACC_FORMAT, SUMS_AT, SUMS_BITS) & FROM_ELSEWHERE) != 0) {
         return dtn_ethosu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
     }
     if (dtn_ethosu_field(m, REG_OFM_PRECISION, 8, 1) == 0 || pool->out.bytes > 4) {
@@ -95,6 +94,10 @@ static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
     }
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_ethosu_input(m, g, g->in_c, &pool->input);
+    }
+    if (fault == DTN_ETHOSU_OK && dtn_ethosu_is_u85(m) && !is_extremum(pool) &&
+        dtn_ethosu_field(m, REG_ACC_FORMAT, SUMS_AT, SUMS_BITS) != 0) { /* only extrema of several operations */
+        fault = dtn_ethosu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
     }
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_ethosu_sums(m, g->out_h, g->out_w, g->out_c, &pool->sums);
