@@ -18,7 +18,7 @@ def test_a_state_of_16_bits_loses_less():
     (method,) = pte.read(build.pte).methods
     assert [(tensor.name, tensor.spec.dtype) for _, tensor in method.state] == [("s", "int16")]
     assert build.manifest.quality.measured == "program"
-    assert build.manifest.quality.outputs[0].sqnr > 54  # 50 with 8 bits
+    assert build.manifest.quality.outputs[0].sqnr > 53  # 44 with 8 bits
 
 
 class Held(nn.Module):
