@@ -120,7 +120,7 @@ def next_to_partitions(bundle: Bundle, memory: MemoryOptions, arch: Arch, partit
     try:
         return planned(bundle, own, arch.cpu.name, partitions)
     except CapacityError:
-        if memory.sram_budget is not None and bundle.planned_bytes + bundle.state_bytes + partitions > sram:
+        if memory.sram_budget is not None and bundle.tensor_bytes + partitions > sram:
             raise
         return None  # a budget does not bound scratch in ExecuTorch's plan; without a budget, linking checks
 

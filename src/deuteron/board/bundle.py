@@ -176,6 +176,11 @@ class Bundle:
         return last.offset + last.bytes + -last.bytes % ALIGNMENT
 
     @property
+    def tensor_bytes(self) -> int:
+        """Return the bytes of ExecuTorch's plan with the state, next to which partitions have their own memory."""
+        return self.planned_bytes + self.state_bytes
+
+    @property
     def state_bytes(self) -> int:
         """Return the size of the state memory, 0 without one."""
         return 0 if self.state is None else self.memories[self.state.memory].bytes

@@ -52,7 +52,7 @@ class CpuTensorMemory:
             bundle = _bundle(self.program)
         except UnsupportedError:
             return self.arenas
-        return bundle.planned_bytes + bundle.state_bytes
+        return bundle.tensor_bytes
 
     @property
     def needed(self) -> "Needed":

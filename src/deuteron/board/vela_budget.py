@@ -1,4 +1,4 @@
-"""Fits TFLite files for an Ethos-U into a budget of SRAM: cuts them into stripes of rows before Vela compiles them."""
+"""Fits TFLite files for an NPU into a budget of SRAM: for an Ethos-U in stripes, cut before Vela compiles them."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -44,10 +44,9 @@ def build_of(
     is_ethosu = isinstance(targets.load(target).npu, EthosU)
     made = partial(tflite_build.build_of, path, target, calibration=calibration, choose=_chosen if is_ethosu else None)
     manifest, files = made(options=options)
-    if manifest.partitions and not is_ethosu and (budget := options.memory.sram_budget) is not None:
-        left = budget - _tensors_beyond(manifest, files, budget)
-        if left < budget:
-            manifest, files = _next_to_tensors(made, options, left)
+    budget = None if is_ethosu or not manifest.partitions else options.memory.sram_budget
+    if budget is not None and (tensors := _tensors_beyond(manifest, files, budget)):
+        manifest, files = _next_to_tensors(made, options, tensors)
     if has_c_operators(target):
         HostExecutor(translate(pte.read(files[PROGRAM]), manifest, name=manifest.model.name))  # checks all steps
     return manifest, files
@@ -57,19 +56,18 @@ def _tensors_beyond(manifest: Manifest, files: Mapping[str, bytes], budget: int)
     """Return the bytes of SRAM of tensors that are not of partitions; 0 if all fits, or is for another runtime."""
     with suppress(UnsupportedError):
         bundle = translate(pte.read(files[PROGRAM]), manifest, name=manifest.model.name)
-        tensors = bundle.planned_bytes + bundle.state_bytes
-        return tensors if tensors + sram_of_partitions(bundle) > budget else 0
+        return bundle.tensor_bytes if bundle.tensor_bytes + sram_of_partitions(bundle) > budget else 0
     return 0
 
 
 def _next_to_tensors(
-    made: Callable[..., tuple[Manifest, dict[str, bytes]]], options: BuildOptions, left: int
+    made: Callable[..., tuple[Manifest, dict[str, bytes]]], options: BuildOptions, tensors: int
 ) -> tuple[Manifest, dict[str, bytes]]:
-    """Make a build again, whose partitions fit into what other tensors leave of the budget."""
+    """Make a build again, whose partitions fit into what `tensors` bytes of others leave of the budget."""
     budget = options.memory.sram_budget or 0
-    tensors = budget - left
+    left = replace(options.memory, sram_budget=max(1, budget - tensors))
     try:
-        manifest, files = made(options=replace(options, memory=replace(options.memory, sram_budget=max(1, left))))
+        manifest, files = made(options=replace(options, memory=left))
     except CapacityError as error:
         needed = error.needed + tensors if error.needed else 0
         raise CapacityError(

@@ -86,9 +86,7 @@ def observe_integers(model: fx.GraphModule) -> None:
         value: object = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
         is_whole = isinstance(value, Tensor) and not value.is_floating_point()
         if is_whole and isinstance(observer, HistogramObserver):
-            settings: Any = observer
-            names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
-            setattr(model, node.target, MinMaxObserver(**{name: getattr(settings, name) for name in names}))
+            setattr(model, node.target, with_settings_of(observer, MinMaxObserver))
 
 
 _WHOLE = frozenset({"ceil", "floor", "round", "sign", "sgn", "trunc"})
@@ -133,9 +131,12 @@ def observe_whole(model: fx.GraphModule) -> None:
     for observer, nodes in places.items():
         measured = [node.all_input_nodes[0] for node in nodes]
         if whole.issuperset(measured) and any(node.op != "get_attr" for node in measured):
-            settings: Any = observer
-            names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
-            replace_observer(model, observer, _WholeObserver(**{name: getattr(settings, name) for name in names}))
+            replace_observer(model, observer, with_settings_of(observer, _WholeObserver))
+
+
+def with_settings_of(observer: Any, kind: type[MinMaxObserver]) -> Any:
+    """Return an observer of a kind with another one's dtype, scheme and limits, which has measured nothing."""
+    return kind(**{name: getattr(observer, name) for name in ("dtype", "qscheme", "quant_min", "quant_max", "eps")})
 
 
 def replace_observer(model: fx.GraphModule, old: object, new: ObserverBase | FakeQuantizeBase) -> None:
@@ -161,11 +162,11 @@ def _is_whole(model: fx.GraphModule, node: fx.Node, whole: Collection[fx.Node]) 
     if node.op == "get_attr":
         number = value_of(model, node)
         return bool((number == number.round()).all())
-    operands = {"where": node.args[1:], **dict.fromkeys(_ARITHMETIC, node.args)}.get(called(node))
     if called(node) in _LIMITS:
         limits = [limit for limit in (*node.args[1:], *node.kwargs.values()) if limit is not None]
         are_whole = all(isinstance(limit, int | float) and float(limit).is_integer() for limit in limits)
         return node.args[0] in whole and are_whole
+    operands = {"where": node.args[1:], **dict.fromkeys(_ARITHMETIC, node.args)}.get(called(node))
     if operands is not None:
         numbers = [float(one) for one in operands if isinstance(one, int | float)]
         is_known = all(one in whole for one in operands if isinstance(one, fx.Node))

@@ -14,7 +14,7 @@ from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver
 
 from deuteron.frontend.operators import called
 from deuteron.frontend.quality.measure import STILL
-from deuteron.frontend.quantize.calibration import replace_observer
+from deuteron.frontend.quantize.calibration import replace_observer, with_settings_of
 
 ENOUGH = 4096
 """Values after which a range is as measured."""
@@ -105,8 +105,7 @@ def _joined(bounds: list[Bounds]) -> Bounds:
 
 def _widened(observer: Any, growth: Bounds, bounds: Bounds) -> Any:
     """Return an observer with a wider range, up to the bounds."""
-    names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
-    wider: Any = MinMaxObserver(**{name: getattr(observer, name) for name in names})
+    wider = with_settings_of(observer, MinMaxObserver)
     search = getattr(observer, "_non_linear_param_search", lambda: (observer.min_val, observer.max_val))
     low, high = map(float, search())
     wider.min_val = torch.tensor(min(low, max(low - growth[0], bounds[0])))

@@ -16,7 +16,7 @@ from deuteron.frontend.cortex_m.elementwise import BINARY, LIMITS, UNARY, is_num
 from deuteron.frontend.nodes import SATURATES
 from deuteron.frontend.operators import called
 from deuteron.frontend.quality.measure import STILL
-from deuteron.frontend.quantize.calibration import replace_observer
+from deuteron.frontend.quantize.calibration import replace_observer, with_settings_of
 from deuteron.frontend.quantize.decompositions import value_of
 
 _ALLOWED = 1 / 8
@@ -41,8 +41,7 @@ def narrow(model: fx.GraphModule) -> None:
             continue
         run = _Functions(model, observer, nodes)
         if run.accepts() and (ends := _narrowed(observer, run)) is not None:
-            names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
-            fixed: Any = MinMaxObserver(**{name: getattr(observer, name) for name in names})
+            fixed = with_settings_of(observer, MinMaxObserver)
             fixed.min_val, fixed.max_val = map(torch.tensor, ends)
             replace_observer(model, observer, fixed)
             for source in set(map(_source, nodes)):
